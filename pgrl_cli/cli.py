@@ -1,0 +1,321 @@
+"""The command line: parse, call one function, print. The only file that prints.
+
+Results go to standard output, everything else to standard error. Exit codes: 0; 1 the run failed; 2 usage or config;
+130 Ctrl-C. torch and matplotlib are imported inside the commands that need them: --help should not wait for them.
+"""
+
+import json
+import shutil
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from pgrl_cli import __version__
+from pgrl_cli.config.problems import ConfigError
+from pgrl_cli.config.shipped import find, first_comment, shipped_folder, shipped_names
+
+if TYPE_CHECKING:
+    from pgrl_cli.experiment import Summary
+    from pgrl_cli.resolution import Resolved
+    from pgrl_cli.runs import Run
+
+app = typer.Typer(
+    help="Policy-gradient experiments on language models, from a YAML to a picture.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+config_app = typer.Typer(help="Look at configs: the shipped ones and your own.", no_args_is_help=True)
+app.add_typer(config_app, name="config")
+
+
+class Kind(StrEnum):
+    """What `pgrl list` lists."""
+
+    rewards = "rewards"
+    deltas = "deltas"
+    losses = "losses"
+    divergences = "divergences"
+    averages = "averages"
+    policies = "policies"
+    tasks = "tasks"
+    optimizers = "optimizers"
+
+
+def _out() -> Console:
+    return Console(soft_wrap=True, highlight=False)
+
+
+def _err() -> Console:
+    return Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def _config_names(incomplete: str) -> list[str]:
+    """What the shell offers for a config: shipped names, and YAML files that begin like this."""
+    files = [str(path) for pattern in ("*.yaml", "*/") for path in Path().glob(f"{incomplete}{pattern}")]
+    return [*files, *(name for name in shipped_names() if name.startswith(incomplete))]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        _out().print(f"pgrl {__version__}")
+        raise typer.Exit
+
+
+ConfigName = Annotated[
+    str,
+    typer.Option("--config", "-c", help="The experiment: a YAML, or a shipped name.", autocompletion=_config_names),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Values that win over the file's, such as epochs=50."),
+]
+File = Annotated[str, typer.Argument(help="A YAML, or a shipped name.", autocompletion=_config_names)]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # an arrow must not end a run on a console without one
+
+
+@app.command()
+def train(
+    config: ConfigName,
+    overrides: Overrides = None,
+    runs_dir: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs"),
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the run folder's path alone.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Train one policy into a new run folder."""
+    with _failures_told(debug):
+        from pgrl_cli.experiment import RunFailed, run
+
+        resolved = _resolved(config, overrides)
+        try:
+            with _progress(resolved, quiet or as_json) as watch:
+                folder, summary = run(resolved, runs_dir, command=["pgrl", *sys.argv[1:]], watch=watch)
+        except RunFailed as failure:
+            if as_json:
+                _print_json({"run": str(failure.run.folder), "status": "failed", "error": str(failure)})
+            raise
+        if as_json:
+            _print_json(_as_object(folder, summary))
+        else:
+            if not quiet:
+                print(*_summary_lines(folder, summary), sep="\n")
+            print(folder.folder)
+
+
+@app.command(name="list")
+def list_words(
+    kind: Annotated[Kind | None, typer.Argument(help="One kind of word; all of them without it.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="As the README's tables.")] = False,
+) -> None:
+    """List the words a config may use, with their knobs."""
+    from pgrl_cli import listing
+
+    kinds = listing.KINDS if kind is None else {kind.value: listing.KINDS[kind.value]}
+    if markdown:
+        print(listing.markdown(kinds), end="")
+        return
+    for name, key in kinds.items():
+        table = Table(title=f"{name} ({key})", title_justify="left", show_edge=False, pad_edge=False, expand=False)
+        table.add_column("word", no_wrap=True)
+        table.add_column("meaning", overflow="fold")
+        table.add_column("knobs", overflow="fold")
+        for word in listing.words_of(name):
+            table.add_row(word.name, word.meaning, word.knobs)
+        Console(highlight=False).print(table, "")
+    if kind in (None, Kind.rewards):
+        _out().print("A reward of your own: reward_fn: my_rewards.py:points, a function of (prompt, response).")
+
+
+@config_app.command("ls")
+def config_ls() -> None:
+    """List the shipped configs."""
+    table = Table(show_edge=False, pad_edge=False, box=None)
+    table.add_column("name", no_wrap=True)
+    table.add_column("what it is")
+    for name in shipped_names():
+        table.add_row(name, first_comment(shipped_folder() / f"{name}.yaml"))
+    Console(highlight=False).print(table)
+
+
+@config_app.command("show")
+def config_show(file: File, overrides: Overrides = None, debug: Debug = False) -> None:
+    """Print a config fully resolved, every live default written out."""
+    with _failures_told(debug):
+        resolved = _resolved(file, overrides)
+        from pgrl_cli.words import written
+
+        print(written(resolved.config), end="")
+
+
+@config_app.command("cp")
+def config_cp(
+    name: Annotated[str, typer.Argument(help="A shipped config's name.", autocompletion=_config_names)],
+    dest: Annotated[Path, typer.Argument(help="A file or a folder.")] = Path(),
+) -> None:
+    """Copy a shipped config, to build on."""
+    with _failures_told(debug=False):
+        source = find(name, shipped_folder())
+        target = dest / source.name if dest.is_dir() else dest
+        if target.exists():
+            _err().print(f"error: {target} exists; nothing was copied")
+            raise typer.Exit(2)
+        shutil.copyfile(source, target)
+        print(target)
+
+
+@config_app.command("validate")
+def config_validate(
+    files: Annotated[list[str], typer.Argument(help="YAMLs, or shipped names.", autocompletion=_config_names)],
+    debug: Debug = False,
+) -> None:
+    """Say of each config whether it can run, and all that is wrong if not."""
+    wrong = False
+    for file in files:
+        try:
+            with _failures_told(debug):
+                _resolved(file, None)
+            print(f"{file}: fine")
+        except typer.Exit:
+            wrong = True
+    raise typer.Exit(2 if wrong else 0)
+
+
+@config_app.command("schema")
+def config_schema() -> None:
+    """Print a JSON Schema of configs, for editors."""
+    from pgrl_cli.listing import json_schema
+
+    _print_json(json_schema(), indent=2)
+
+
+def _resolved(config: str, overrides: list[str] | None) -> "Resolved":
+    """The config, ready to run; its notes are told."""
+    from pgrl_cli.config.layers import layers_of
+    from pgrl_cli.resolution import resolve
+
+    resolved = resolve(layers_of(config, overrides or []))
+    for note in resolved.notes:
+        _err().print(f"note: {note}", markup=False)
+    return resolved
+
+
+@contextmanager
+def _failures_told(debug: bool) -> Iterator[None]:
+    """Turn errors into a few lines and an exit code; with --debug also into a traceback."""
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt:
+        _err().print("interrupted; what was finished is kept", markup=False)
+        raise typer.Exit(130) from None
+    except ConfigError as error:
+        _trace(debug)
+        for problem in error.problems:
+            _err().print(f"error: {problem}", markup=False)
+        raise typer.Exit(2) from None
+    except Exception as error:
+        _trace(debug)
+        _err().print(f"error: {_told(error)}", markup=False)
+        raise typer.Exit(1) from None
+
+
+def _told(error: Exception) -> str:
+    run: Run | None = getattr(error, "run", None)
+    if run is not None:
+        return f"the run failed: {error}\n       what was finished is kept; the traceback is in {run.log_file}"
+    return f"{type(error).__name__}: {error}"
+
+
+def _trace(debug: bool) -> None:
+    if debug:
+        traceback.print_exc()
+
+
+@contextmanager
+def _progress(resolved: "Resolved", silent: bool) -> Iterator[Any]:
+    """What watches a run: a bar on a terminal, else a line now and then."""
+    epochs = resolved.config.epochs
+    if silent:
+        yield lambda run, record: None
+        return
+    console = _err()
+    if not console.is_terminal:
+        every = max(1, epochs // 10)
+
+        def line(run: Any, record: Any) -> None:
+            if (record.epoch + 1) % every == 0 or record.epoch + 1 == epochs:
+                reward = record.measures["mean_reward"].item()
+                console.print(f"epoch {record.epoch + 1}/{epochs}   mean reward {reward:.3f}")
+
+        yield line
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("epochs   mean reward {task.fields[reward]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(resolved.config.name, total=epochs, reward="-")
+        yield lambda run, record: bar.update(
+            task, completed=record.epoch + 1, reward=f"{record.measures['mean_reward'].item():.3f}"
+        )
+
+
+def _summary_lines(folder: "Run", summary: "Summary") -> Iterator[str]:
+    most = "" if summary.maximum_reward is None else f" of {summary.maximum_reward:g}"
+    rows = {
+        "mean reward, first ten epochs": _number(summary.first_mean_reward) + most,
+        "mean reward, last ten epochs": _number(summary.last_mean_reward) + most,
+        "mean reward, best epoch": _number(summary.best_mean_reward) + most,
+        "exact match": _number(summary.exact_match),
+        "exact match, held out": _number(summary.held_out_exact_match),
+        "seconds": f"{summary.seconds:.2f}",
+        "picture": str(folder.curves_file),
+        "folder": str(folder.folder),
+    }
+    return (f"{name:<31}{value}" for name, value in rows.items() if value != "-")
+
+
+def _as_object(folder: "Run", summary: "Summary") -> dict[str, Any]:
+    return {
+        "run": str(folder.folder),
+        "status": "completed",
+        "first_mean_reward": summary.first_mean_reward,
+        "last_mean_reward": summary.last_mean_reward,
+        "best_mean_reward": summary.best_mean_reward,
+        "exact_match": summary.exact_match,
+        "held_out_exact_match": summary.held_out_exact_match,
+        "seconds": summary.seconds,
+    }
+
+
+def _print_json(value: Any, indent: int | None = None) -> None:
+    print(json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False))
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,138 @@
+"""Layers of a config: defaults < base < file < command line, each value with the place it was written at."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pgrl_cli.config import yaml12
+from pgrl_cli.config.problems import ConfigError, Problem
+from pgrl_cli.config.shipped import find
+
+COMMAND_LINE = "command line"
+DEEPEST_BASE = 10
+"""How many files may build on each other."""
+KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_.:/-]+)?")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A value and the place it was written at."""
+
+    value: Any
+    file: str
+    line: int | None
+    folder: Path
+    """What a relative path in the value is relative to."""
+    level: int = 0
+    """Which layer it came from: the higher wins."""
+
+    def problem(self, message: str) -> Problem:
+        """A problem with this value."""
+        return Problem(message, self.file, self.line)
+
+
+@dataclass
+class Layers:
+    """What was written, lowest layer first, and what was wrong with the writing."""
+
+    name: str
+    """What the config is called if it does not say."""
+    file: str
+    """The file that was asked for: where problems lie that have no line."""
+    layers: list[dict[str, Entry]] = field(default_factory=list)
+    overrides: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def layers_of(config: str, overrides: Sequence[str] = (), beside: Path | None = None) -> Layers:
+    """Read a config (a path or a shipped name), what it builds on, and the overrides KEY=VALUE.
+
+    Problems are kept, so that they can be told together with all others.
+    """
+    here = Path.cwd() if beside is None else beside
+    gathered = Layers(name=Path(config).stem, file=str(config), overrides=list(overrides))
+    try:
+        path = find(config, here)
+        gathered.name = path.stem
+        _add_file(gathered, path, str(config) if (here / config).is_file() else str(path), [])
+    except ConfigError as error:
+        gathered.problems += error.problems
+    _add_overrides(gathered, overrides, here)
+    return gathered
+
+
+def layers_from(mapping: dict[str, Any], name: str = "inline", folder: Path | None = None) -> Layers:
+    """The layers of a mapping that was not read from a file: for notebooks and tests."""
+    folder = Path.cwd() if folder is None else folder
+    layer = {key: Entry(value, name, None, folder) for key, value in mapping.items()}
+    return Layers(name=name, file=name, layers=[layer])
+
+
+def _add_file(gathered: Layers, path: Path, shown: str, above: list[Path]) -> None:
+    real = path.resolve()
+    if real in above or len(above) >= DEEPEST_BASE:
+        raise ConfigError([Problem("builds on itself, by way of its base", shown)])
+    written = _read_file(path, shown)
+    lines = written.lines
+    if "base" in written:
+        base = written.pop("base")
+        if not isinstance(base, str):
+            raise ConfigError([Problem(f"base: came {base!r}; it must name a config", shown, lines["base"])])
+        try:
+            below = find(base, path.parent)
+        except ConfigError as error:
+            message = f"base: {error.problems[0]}"
+            raise ConfigError([Problem(message, shown, lines["base"])]) from error
+        _add_file(gathered, below, str(below), [*above, real])
+    level = len(gathered.layers)
+    layer = {key: Entry(value, shown, lines[key], path.parent, level) for key, value in written.items()}
+    for key in [key for key in layer if "." in key]:
+        head, _, rest = key.partition(".")
+        gathered.problems.append(layer.pop(key).problem(f"unknown key {key!r}: write {head}: {{{rest}: …}}"))
+    gathered.layers.append(layer)
+
+
+def _read_file(path: Path, shown: str) -> yaml12.Map:
+    try:
+        if path.stat().st_size > 4 * yaml12.LONGEST:
+            raise ConfigError([Problem(f"is longer than {yaml12.LONGEST} characters: too long for a config", shown)])
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError([Problem("is not text in UTF-8", shown)]) from error
+    except OSError as error:
+        raise ConfigError([Problem(f"cannot be read: {error.strerror}", shown)]) from error
+    written = yaml12.read(text, shown)
+    if written is None:
+        raise ConfigError([Problem("is empty; a config is a map of keys to values, such as epochs: 100", shown)])
+    if not isinstance(written, yaml12.Map):
+        kind = "list" if isinstance(written, list) else "single value"
+        raise ConfigError([Problem(f"is a {kind}; a config is a map of keys to values, such as epochs: 100", shown)])
+    return written
+
+
+def _add_overrides(gathered: Layers, overrides: Sequence[str], here: Path) -> None:
+    level = len(gathered.layers)
+    layer: dict[str, Entry] = {}
+    for override in overrides:
+        shown = f"{COMMAND_LINE}: {override}"
+        key, equals, text = override.partition("=")
+        if not equals or not KEY.fullmatch(key):
+            gathered.problems.append(Problem("is no KEY=VALUE, such as epochs=50", shown))
+            continue
+        if key == "base":
+            gathered.problems.append(Problem("base belongs into a file; name the config itself here", shown))
+            continue
+        if key in layer:
+            gathered.problems.append(Problem(f"{key} is given twice", shown))
+        try:
+            value = yaml12.read(text, shown)
+        except ConfigError as error:
+            gathered.problems += [Problem(problem.message, shown) for problem in error.problems]
+            continue
+        if value is None and text.strip() not in yaml12.NULLS - {""}:
+            gathered.problems.append(Problem("has no value; write null for none, quotes around text with '#'", shown))
+            continue
+        layer[key] = Entry(value, shown, None, here, level)
+    gathered.layers.append(layer)

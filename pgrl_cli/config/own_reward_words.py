@@ -1,0 +1,62 @@
+"""The word `file.py:function`: a user's own reward, found and looked at without running it."""
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgrl_cli.config.problems import listed, nearest
+
+
+@dataclass(frozen=True)
+class OwnReward:
+    """A user's reward: its word as the run folder spells it, and where its source lies."""
+
+    word: str
+    path: Path
+
+
+def own_reward_word(word: str, folder: Path, rewards: Iterable[str]) -> OwnReward | str:
+    """The reward that a word names, relative to a folder, or what is wrong with it. `rewards` are the task's own."""
+    file, colon, name = word.rpartition(":")
+    if not colon:
+        known = list(rewards)
+        own = " or a function of your own, as in my_rewards.py:points"
+        return f"came {word!r}; possible: {listed(known)},{own}.{nearest(word, known)}"
+    path = (folder / file).resolve()
+    if path.suffix != ".py" or not name.isidentifier():
+        return f"came {word!r}; a reward of your own is written my_rewards.py:points"
+    if not path.is_file():
+        beside = sorted(found.name for found in path.parent.glob("*.py"))[:5] if path.parent.is_dir() else []
+        told = f" Python files there: {listed(beside)}." if beside else ""
+        return f"there is no file {file!r} in {folder}.{told}{nearest(path.name, beside)}"
+    try:
+        tree = ast.parse(path.read_bytes(), filename=str(path))
+    except (SyntaxError, ValueError) as error:
+        line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        return f"{file}{line} is no Python: {getattr(error, 'msg', error)}"
+    return _looked_at(tree, file, name) or OwnReward(f"{path.name}:{name}", path)
+
+
+def _looked_at(tree: ast.Module, file: str, name: str) -> str | None:
+    """What is wrong with a function of a file, as far as one can see without running it."""
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    imports = [
+        alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom | ast.Import) for alias in node.names
+    ]
+    bound |= {alias.asname or alias.name for alias in imports}
+    if name not in functions:
+        if name in bound or "*" in bound:
+            return None
+        told = f"; it has {listed(functions)}" if functions else ""
+        return f"{file} has no function {name!r}{told}.{nearest(name, functions)}"
+    function = functions[name]
+    if isinstance(function, ast.AsyncFunctionDef):
+        return f"{file}:{function.lineno}: {name} is async; a reward is a plain function"
+    slots = function.args.posonlyargs + function.args.args
+    required = len(slots) - len(function.args.defaults)
+    keyword_only = [a for a, d in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True) if d is None]
+    if required > 2 or keyword_only or (len(slots) < 2 and function.args.vararg is None):
+        return f"{file}:{function.lineno}: {name} must take two arguments, (prompt, response)"
+    return None

@@ -1,0 +1,145 @@
+"""The keys that every experiment has. Knobs, which belong to a function that the config names, come beside them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Le, MaxLen, MinLen
+from pydantic import BaseModel, ConfigDict, Field
+
+from pgrl_cli.registry import Count, NonNegative, Positive, Seed, Whole
+
+Name = Annotated[str, MinLen(1), MaxLen(100)]
+Epochs = Annotated[int, Ge(1), Le(2**31 - 1)]
+
+
+class Config(BaseModel):
+    """One experiment, resolved: words name functions, numbers are counts and knobs. It never changes."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    name: Name
+    """What the run is called; the file's name unless it says otherwise."""
+    task: str = "sorting"
+    """What the prompts are and what a right answer is."""
+    reward_fn: str | dict[str, float] | None = None
+    """What scores a response: a reward of the task, `file.py:function`, or a map from such words to weights."""
+    reward_scale: Positive = 1.0
+    """Multiplies the task's reward before the delta mode sees it."""
+    reward_shift: float = 0.0
+    """Is added after that: -1 turns a 0/1 reward into -1/0."""
+    prompts_per_epoch: Count | None = None
+    """How many of the prompts an epoch draws; all of them unless it says otherwise."""
+    prompts_seed: Seed = 0
+    """What generated prompts and the draws of `prompts_per_epoch` come from, the same for every run."""
+    policy: str = "positional"
+    """What is trained."""
+    delta_mode: str = "centered_rewards"
+    """How rewards become advantages: how much better a response did than a baseline."""
+    loss_mode: str = "naive"
+    """The policy loss of a token."""
+    average: str = "token_mean"
+    """How token losses become one number: who counts the same."""
+    kl_coefficient: NonNegative = 0.0
+    """The weight of KL(policy || reference); at 0 there is no reference."""
+    kl_estimator: str | None = None
+    """How the KL is estimated: k3 in the loss, k1 in the reward, unless it says otherwise."""
+    kl_placement: Literal["loss", "reward"] = "loss"
+    """Where the KL acts: as a term of the loss, or taken from the reward at sampling."""
+    kl_average: str = "response_sum"
+    """How the loss's KL becomes one number."""
+    reference_period: Whole = 10
+    """Epochs between refreshes of the reference policy; 0 keeps the initial policy for ever."""
+    entropy_coefficient: NonNegative = 0.0
+    """The weight of the bonus for the policy's entropy (nats per token)."""
+    entropy_decay: Literal["none", "linear"] = "none"
+    """Whether the entropy bonus falls to zero at the last epoch."""
+    epochs: Epochs = 100
+    """Rounds of sampling; each draws a fresh rollout from the current policy."""
+    steps_per_epoch: Count = 10
+    """Optimizer steps taken on one epoch's rollout."""
+    num_responses: Count = 10
+    """Responses sampled for each prompt: its group."""
+    optimizer: str = "adam"
+    """What turns gradients into steps."""
+    learning_rate: Positive = 1e-3
+    """The size of those steps."""
+    learning_rate_decay: Literal["none", "linear"] = "none"
+    """Whether the learning rate falls to zero at the last epoch."""
+    seed: Seed = 5
+    """What the initial policy and the sampled responses come from."""
+    eval_period: Whole = 10
+    """Epochs between measurements of exact match, which the last epoch always has; 0: only there."""
+    log_every: Whole = 10
+    """Epochs between samples in train.log and samples.jsonl, which the last epoch always has; 0: only there."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where tensors live; auto takes the GPU only for work that is large enough to gain by it."""
+    dtype: Literal["float32", "float64"] = "float32"
+    """The precision of parameters, log-probs and advantages."""
+
+    knobs: dict[str, Any] = Field(default_factory=dict)
+    sources: dict[str, Path] = Field(default_factory=dict)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Every value that a function may ask for as a knob, by name."""
+        return {key: getattr(self, key) for key in KEYS} | self.knobs
+
+    def weights(self) -> dict[str, float]:
+        """The reward's components with their weights."""
+        if isinstance(self.reward_fn, dict):
+            return dict(self.reward_fn)
+        return {} if self.reward_fn is None else {self.reward_fn: 1.0}
+
+
+KEYS = tuple(key for key in Config.model_fields if key not in ("knobs", "sources"))
+"""The keys a YAML may always have; knobs lie flat beside them, and the paths of own rewards are no key."""
+
+OTHER_WORDS = {
+    "deltas_mode": "delta_mode",
+    "deltas": "delta_mode",
+    "adv_estimator": "delta_mode",
+    "advantage": "delta_mode",
+    "advantage_mode": "delta_mode",
+    "scale_rewards": "delta_mode",
+    "loss_type": "loss_mode",
+    "policy_loss": "loss_mode",
+    "loss_agg_mode": "average",
+    "kl_penalty": "kl_coefficient",
+    "kl_coef": "kl_coefficient",
+    "kl_loss_coef": "kl_coefficient",
+    "beta": "kl_coefficient",
+    "kl_loss_type": "kl_estimator",
+    "use_kl_in_reward": "kl_placement",
+    "use_kl_loss": "kl_placement",
+    "compute_ref_model_period": "reference_period",
+    "ref_model_sync_steps": "reference_period",
+    "num_epochs": "epochs",
+    "num_train_epochs": "epochs",
+    "iterations": "epochs",
+    "num_steps_per_epoch": "steps_per_epoch",
+    "num_iterations": "steps_per_epoch",
+    "ppo_epochs": "steps_per_epoch",
+    "num_generations": "num_responses",
+    "num_trials": "num_responses",
+    "group_size": "num_responses",
+    "rollout.n": "num_responses",
+    "epsilon": "clip_epsilon",
+    "cliprange": "clip_epsilon",
+    "clip_ratio": "clip_epsilon",
+    "epsilon_low": "clip_low",
+    "epsilon_high": "clip_high",
+    "clip_ratio_low": "clip_low",
+    "clip_ratio_high": "clip_high",
+    "entropy_coef": "entropy_coefficient",
+    "ent_coef": "entropy_coefficient",
+    "lr": "learning_rate",
+    "reward": "reward_fn",
+    "reward_function": "reward_fn",
+    "reward_funcs": "reward_fn",
+    "model": "policy",
+    "embedding_dim": "width",
+}
+"""How lectures and other libraries spell a key -> how it is spelled here."""

@@ -1,0 +1,46 @@
+"""The configs that come with the package, and finding one by path or by name."""
+
+from pathlib import Path
+
+from pgrl_cli.config.problems import ConfigError, Problem, nearest
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def shipped_folder() -> Path:
+    """Where the shipped configs lie: inside an installed package, beside it in a checkout."""
+    inside = PACKAGE / "configs"
+    return inside if inside.is_dir() else PACKAGE.parent / "configs"
+
+
+def shipped_names() -> list[str]:
+    """The names of the shipped configs, such as lecture/centered_clipped."""
+    folder = shipped_folder()
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml"))
+
+
+def find(name: str, beside: Path) -> Path:
+    """The config at a path (relative to `beside`) or of a shipped name, with or without .yaml.
+
+    Raises ConfigError that offers the nearest shipped name.
+    """
+    for folder in (beside, shipped_folder()):
+        for candidate in (folder / name, folder / f"{name}.yaml"):
+            if candidate.is_file():
+                return candidate
+    known = shipped_names()
+    if (beside / name).is_dir():
+        raise ConfigError([Problem("is a folder, not a config", name)])
+    stem = name.removesuffix(".yaml").removeprefix("configs/")
+    hint = nearest(stem, known) or " `pgrl config ls` lists those that are shipped."
+    raise ConfigError([Problem(f"there is no such file, nor a shipped config of that name.{hint}", name)])
+
+
+def first_comment(path: Path) -> str:
+    """What a config is: the first sentence of its first comment."""
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("# ") or line.startswith("# yaml-language-server"):
+            break
+        lines.append(line[2:].strip())
+    return " ".join(lines).partition(". ")[0].rstrip(".")

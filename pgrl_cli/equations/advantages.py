@@ -1,0 +1,67 @@
+"""Advantages: how much better a response did than a baseline (the lecture's deltas).
+
+rewards [... prompt response] -> advantages [... prompt response], in units of reward unless said otherwise.
+A mode that compares the responses of a group raises ValueError for a group of one. A group whose rewards are
+all equal has an advantage of exactly 0 under every mode that centers: rounding leaves no residue to blow up.
+"""
+
+import torch
+from torch import Tensor
+
+from pgrl_cli.registry import compares_responses, table
+
+EPSILON = 1e-5
+"""Added to a group's standard deviation, as in the lecture."""
+
+
+def rewards(rewards: Tensor) -> Tensor:
+    """The reward itself: unbiased, and the noisiest (REINFORCE; Williams, 1992)."""
+    return rewards
+
+
+@compares_responses
+def centered_rewards(rewards: Tensor) -> Tensor:
+    """The reward minus its group's mean.
+
+    The mean contains the response itself, so the expected gradient is (G-1)/G times the true one for groups of
+    G responses. Dr. GRPO's advantage (Liu et al., 2025, "Understanding R1-Zero-like training", eq. 3).
+    """
+    _refuse_a_group_of_one(rewards)
+    equal = rewards.amax(dim=-1, keepdim=True) == rewards.amin(dim=-1, keepdim=True)
+    return torch.where(equal, 0.0, rewards - rewards.mean(dim=-1, keepdim=True))
+
+
+@compares_responses
+def normalized_rewards(rewards: Tensor) -> Tensor:
+    """The reward's z-score within its group (GRPO): centered, over the standard deviation.
+
+    The standard deviation has n-1 in the denominator and 1e-5 added, as in the lecture. No unit.
+    GRPO: Shao et al., 2024, "DeepSeekMath", section 4.1.2.
+    """
+    centered = centered_rewards(rewards)
+    variance = centered.square().sum(dim=-1, keepdim=True) / (rewards.shape[-1] - 1)
+    return centered / (variance.sqrt() + EPSILON)
+
+
+def max_rewards(rewards: Tensor) -> Tensor:
+    """The reward where it is its group's best (ties included), zero elsewhere."""
+    best = rewards.amax(dim=-1, keepdim=True)
+    return torch.where(rewards == best, rewards, 0.0)
+
+
+@compares_responses
+def leave_one_out_rewards(rewards: Tensor) -> Tensor:
+    """The reward minus the mean of the group's other rewards (RLOO): unbiased.
+
+    Kool et al., 2019, "Buy 4 REINFORCE samples, get a baseline for free"; Ahmadian et al., 2024.
+    """
+    group_size = rewards.shape[-1]
+    return centered_rewards(rewards) * (group_size / (group_size - 1))
+
+
+def _refuse_a_group_of_one(rewards: Tensor) -> None:
+    if rewards.shape[-1] < 2:
+        raise ValueError("A group of one response has no other response to be compared with.")
+
+
+ADVANTAGES = table(rewards, centered_rewards, normalized_rewards, max_rewards, leave_one_out_rewards)

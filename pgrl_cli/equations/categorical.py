@@ -1,0 +1,39 @@
+"""Tokens and the log-probabilities they are drawn with.
+
+vocab_log_probs [... vocab] are normalised log-probabilities over the whole vocabulary.
+"""
+
+from torch import Tensor
+
+LOG_RATIO_BOUND = 20.0
+"""A ratio is exponentiated no further than exp(20) = 5e8: beyond lies overflow, in the backward pass first."""
+
+
+def log_probs_of(tokens: Tensor, vocab_log_probs: Tensor) -> Tensor:
+    """log pi of the chosen tokens.
+
+    tokens [... prompt response token], vocab_log_probs [... prompt response token vocab] (the response axis is 1
+    where all responses to a prompt share them) -> [... prompt response token].
+    """
+    every = vocab_log_probs.expand(*tokens.shape, vocab_log_probs.shape[-1])
+    return every.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+
+
+def entropy(vocab_log_probs: Tensor) -> Tensor:
+    """The entropy of each token's distribution, in nats: [... vocab] -> [...]."""
+    return -(vocab_log_probs.exp() * vocab_log_probs).sum(dim=-1)
+
+
+def inverse_cdf(vocab_log_probs: Tensor, uniforms: Tensor) -> Tensor:
+    """The tokens that uniform numbers fall on: vocab_log_probs [... vocab], uniforms [...] -> tokens [...].
+
+    Pure on purpose: given the same numbers, one run and many draw the same tokens.
+    """
+    cdf = vocab_log_probs.exp().cumsum(dim=-1)
+    threshold = uniforms.unsqueeze(-1) * cdf[..., -1:]  # rounding may leave the last entry beside 1
+    return (cdf <= threshold).sum(dim=-1).clamp(max=vocab_log_probs.shape[-1] - 1)
+
+
+def bounded(log_ratios: Tensor) -> Tensor:
+    """Log-ratios, held where exponentiating them is safe."""
+    return log_ratios.clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)

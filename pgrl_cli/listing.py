@@ -1,0 +1,104 @@
+"""What there is to choose from, read off signatures and docstrings: `pgrl list`, the README's tables, the schema."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, create_model
+
+from pgrl_cli.config import KEYS, Config
+from pgrl_cli.config.kinds import described
+from pgrl_cli.registry import REQUIRED, Function, Table, first_line, knobs, smallest_group
+from pgrl_cli.tasks import TASKS
+from pgrl_cli.words import TABLES, every_knob, owners
+
+KINDS = {
+    "rewards": "reward_fn",
+    "deltas": "delta_mode",
+    "losses": "loss_mode",
+    "divergences": "kl_estimator",
+    "averages": "average",
+    "policies": "policy",
+    "tasks": "task",
+    "optimizers": "optimizer",
+}
+"""What `pgrl list` takes, and the key of a config that each is for."""
+SCHEMA = "https://json-schema.org/draft/2020-12/schema"
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word that a key may have."""
+
+    name: str
+    meaning: str
+    knobs: str
+    """Knobs with defaults."""
+
+
+def words_of(kind: str) -> list[Word]:
+    """The words of one kind. Rewards are those of every task; one of your own is `file.py:function`."""
+    if kind == "rewards":
+        return [_word(function, f" (task {task})") for task, build in TASKS.items() for function in _rewards(build)]
+    return [_word(function) for function in TABLES[KINDS[kind]].values()]
+
+
+def markdown(kinds: Mapping[str, str] = KINDS) -> str:
+    """The tables of the README."""
+    return "\n".join(_markdown_table(kind, kinds[kind]) for kind in kinds)
+
+
+def json_schema() -> dict[str, Any]:
+    """A JSON Schema (2020-12) of a config file, for editors."""
+    fields: dict[str, Any] = {"base": (str, Field(None, description="A config to build on: its path, or its name."))}
+    for key in KEYS:
+        field = Config.model_fields[key]
+        annotation: Any = field.rebuild_annotation()
+        if key in TABLES:
+            annotation = Literal[tuple(TABLES[key])]
+            if field.default is None:
+                annotation = annotation | None
+        fields[key] = (annotation, Field(None, description=field.description))
+    for name, knob in every_knob().items():
+        if name not in KEYS:
+            told = "; ".join(f"{key}: {', '.join(words)}" for key, words in owners(name).items())
+            fields[name] = (knob.annotation, Field(None, description=f"A knob of {told}."))
+    model = create_model("Config", __config__=ConfigDict(extra="forbid"), **fields)
+    schema = model.model_json_schema()
+    for value in schema["properties"].values():
+        value.pop("title", None)
+        value.pop("default", None)  # absent is not null: a default may depend on other words
+    return {"$schema": SCHEMA, **schema, "title": "A pgrl experiment"}
+
+
+def _rewards(build: Function) -> list[Function]:
+    rewards: Table = build().rewards
+    return list(rewards.values())
+
+
+def _word(function: Function, where: str = "") -> Word:
+    meaning = first_line(function).rstrip(".") + where
+    least = smallest_group(function)
+    if least > 1:
+        meaning += f"; needs num_responses {least} or more"
+    return Word(function.__name__, meaning, ", ".join(_knob(function, name) for name in knobs(function)))
+
+
+def _knob(function: Function, name: str) -> str:
+    knob = knobs(function)[name]
+    if knob.default is REQUIRED:
+        return f"{name} (the task's)"
+    return f"{name}: {'null' if knob.default is None else f'{knob.default:g}'}"
+
+
+def _markdown_table(kind: str, key: str) -> str:
+    rows = [f"| `{key}` | meaning | knobs |", "|---|---|---|"]
+    for word in words_of(kind):
+        named = ", ".join(f"`{knob}`" for knob in word.knobs.split(", ") if knob)
+        rows.append(f"| `{word.name}` | {word.meaning.replace('|', '∥')} | {named} |")
+    return f"**{kind}**\n\n" + "\n".join(rows) + "\n"
+
+
+def knob_table() -> list[tuple[str, str]]:
+    """Every knob with what it may be."""
+    return [(name, described(knob.annotation)) for name, knob in every_knob().items()]

@@ -1,0 +1,7 @@
+"""Policies: what is trained. Each answers three questions (see `policy`), in its own best way."""
+
+from pgrl_cli import registry
+from pgrl_cli.policies.positional import positional
+from pgrl_cli.policies.table import table as table_of_logits
+
+POLICIES = registry.table(positional, table_of_logits)

@@ -1,0 +1,265 @@
+"""From layers of words to a config that can run: every name, type, bound and knob is checked before anything starts.
+
+A knob lives while a word names a function whose signature has it. A dead knob is an error where it was written at
+least as high as the word that makes it dead; one from a lower layer is dropped with a note.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from pgrl_cli.config import KEYS, OTHER_WORDS, Config, yaml12
+from pgrl_cli.config.kinds import fitted, misfit, told
+from pgrl_cli.config.layers import Entry, Layers
+from pgrl_cli.config.own_reward_words import own_reward_word
+from pgrl_cli.config.problems import ConfigError, Problem, listed, nearest
+from pgrl_cli.equations.advantages import ADVANTAGES
+from pgrl_cli.equations.losses import LOSSES
+from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, knobs, smallest_group
+from pgrl_cli.tasks import TASKS
+from pgrl_cli.tasks.task import Task
+from pgrl_cli.words import DEAD, TABLES, every_knob, knobs_of, owners
+
+ANNOTATIONS = get_type_hints(Config, include_extras=True)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A config that can run, and what a person should hear about it."""
+
+    config: Config
+    notes: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+
+
+def resolve(layers: Layers) -> Resolved:
+    """The config that the layers make. Raises ConfigError with every problem there is."""
+    return _Resolution(layers).resolved()
+
+
+@dataclass
+class _Resolution:
+    layers: Layers
+    given: dict[str, Entry] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    wrong_words: set[str] = field(default_factory=set)
+    """Keys whose word names nothing: what depends on them cannot be judged."""
+    sources: dict[str, Path] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.problems += self.layers.problems
+
+    def resolved(self) -> Resolved:
+        self.merge()
+        self.bury_by_value()
+        words = self.words()
+        live = knobs_of(words)
+        self.bury_by_word(words, live)
+        values = self.values(live)
+        task = self.task(values)
+        self.fill_in(values, live, task)
+        self.check_rewards(values, task)
+        self.check_together(values, task)
+        if self.problems:
+            raise ConfigError(sorted(self.problems, key=lambda problem: (problem.line is None, problem.line or 0)))
+        plain = {key: value for key, value in values.items() if key in KEYS}
+        chosen = {key: values[key] for key in live if key in values}
+        config = Config(**plain, knobs=chosen, sources=self.sources)
+        return Resolved(config, tuple(self.notes), tuple(self.layers.overrides))
+
+    def merge(self) -> None:
+        """The highest value of each known key; a dotted override replaces one entry of a map."""
+        known = {*KEYS, *every_knob()}
+        for layer in self.layers.layers:
+            for key, entry in layer.items():
+                head, _, rest = key.partition(".")
+                if key in OTHER_WORDS or head not in known:
+                    self.problems.append(entry.problem(self.unknown(key, known)))
+                elif not rest:
+                    self.given[key] = entry
+                elif head != "reward_fn":
+                    self.problems.append(entry.problem(f"unknown key {key!r}: {head} is no map"))
+                else:
+                    self.put_into_map(head, rest, entry)
+
+    def unknown(self, key: str, known: set[str]) -> str:
+        if key in OTHER_WORDS:
+            return f"unknown key {key!r}: here it is spelled {OTHER_WORDS[key]!r}"
+        same = [word for word in known if word.lower() == key.lower().replace("-", "_")]
+        return f"unknown key {key!r}.{f' Did you mean {same[0]!r}?' if same else nearest(key, sorted(known))}"
+
+    def put_into_map(self, head: str, rest: str, entry: Entry) -> None:
+        below = self.given.get(head)
+        if below is None or not isinstance(below.value, dict):
+            what = "not set" if below is None else f"the single word {below.value!r}"
+            self.problems.append(entry.problem(f"{head} is {what} here, not a map: there is no {rest!r} in it"))
+            return
+        self.given[head] = Entry(below.value | {rest: entry.value}, entry.file, entry.line, below.folder, entry.level)
+
+    def bury_by_value(self) -> None:
+        self.choose_prompts()
+        values = {key: entry.value for key, entry in self.given.items()}
+        complete = {"entropy_coefficient": 0, "prompts_per_epoch": None} | values
+        for rule in DEAD:
+            if rule.key in self.given and rule.when(complete):
+                self.bury(rule.key, rule.killers, rule.because)
+
+    def choose_prompts(self) -> None:
+        """Listed prompts and a number of generated ones exclude each other; the higher layer wins."""
+        listed, drawn = self.given.get("prompts"), self.given.get("prompt_count")
+        if listed is None or drawn is None or listed.value is None or drawn.value is None:
+            return
+        if drawn.level > listed.level:
+            self.bury("prompts", ("prompt_count",), f"prompt_count={drawn.value} generates them")
+        else:
+            self.bury("prompt_count", ("prompts",), "prompts lists them")
+
+    def bury(self, key: str, killers: tuple[str, ...], because: str) -> None:
+        entry = self.given.pop(key)
+        level = max((self.given[killer].level for killer in killers if killer in self.given), default=-1)
+        if level > entry.level:
+            self.notes.append(f"{key} (from {entry.file}) turns nothing here and was dropped: {because}")
+        else:
+            self.problems.append(entry.problem(f"{key} turns nothing here: {because}"))
+
+    def words(self) -> dict[str, Any]:
+        """What each naming key says, checked against its table; a wrong word is told and the default taken."""
+        chosen = {}
+        for key, functions in TABLES.items():
+            chosen[key] = Config.model_fields[key].default
+            entry = self.given.get(key)
+            if entry is None or (entry.value is None and chosen[key] is None):
+                continue
+            if isinstance(entry.value, str) and entry.value in functions:
+                chosen[key] = entry.value
+                continue
+            hint = nearest(entry.value, functions) if isinstance(entry.value, str) else ""
+            message = f"{key}: came {told(entry.value)}; possible: {listed(functions)}.{hint}"
+            self.problems.append(entry.problem(message))
+            self.wrong_words.add(key)
+            del self.given[key]
+        if chosen["kl_estimator"] is None:
+            placement = self.given["kl_placement"].value if "kl_placement" in self.given else "loss"
+            chosen["kl_estimator"] = "k1" if placement == "reward" else "k3"
+        return chosen
+
+    def bury_by_word(self, words: Mapping[str, Any], live: Mapping[str, Knob]) -> None:
+        for name in [name for name in self.given if name not in KEYS and name not in live]:
+            keys = owners(name)
+            if self.wrong_words.isdisjoint(keys):
+                belongs = " or ".join(f"{key}: {listed(having)}" for key, having in keys.items())
+                now = ", ".join(f"{key}: {words[key]}" for key in keys)
+                self.bury(name, tuple(keys), f"it belongs to {belongs}, and here stands {now}")
+
+    def values(self, live: Mapping[str, Knob]) -> dict[str, Any]:
+        """Every live key's value, checked for type and bounds; defaults where none was given."""
+        values: dict[str, Any] = {key: Config.model_fields[key].default for key in KEYS}
+        values |= {name: knob.default for name, knob in live.items()}
+        values["name"] = self.layers.name[:100]
+        for key, entry in self.given.items():
+            annotation = ANNOTATIONS[key] if key in KEYS else every_knob()[key].annotation
+            if problem := misfit(annotation, entry.value):
+                self.problems.append(entry.problem(f"{key}: {problem}"))
+            elif key in values:
+                values[key] = fitted(annotation, entry.value)
+        return values
+
+    def task(self, values: Mapping[str, Any]) -> Task:
+        """The task with the config's knobs; where they do not work, that is told and the default task stands in."""
+        build: Function = TASKS[values["task"]]
+        try:
+            return apply(build, {}, values)
+        except KnobError as error:
+            for knob, message in error.problems:
+                self.problems.append(self.at(knob, message))
+            return build()
+
+    def fill_in(self, values: dict[str, Any], live: Mapping[str, Any], task: Task) -> None:
+        """Defaults that depend on other words or on the task."""
+        if values["reward_fn"] is None:
+            values["reward_fn"] = next(iter(task.rewards))
+        if values["kl_estimator"] is None:
+            values["kl_estimator"] = "k1" if values["kl_placement"] == "reward" else "k3"
+        from_task = {
+            "token_budget": float(task.response_length),
+            "vocab_size": task.vocab_size,
+            "held_out_count": len(task.held_out),
+            "prompts": task.prompts.tolist(),
+        }
+        for key, value in from_task.items():
+            if key in live and values[key] in (None, REQUIRED):
+                values[key] = value
+        generated = values.get("prompt_count") is not None
+        for key in ("prompts",) if generated else ("prompt_count",):
+            values.pop(key, None)
+        for rule in DEAD:
+            if rule.key in live and rule.when(values):
+                values.pop(rule.key)
+
+    def check_rewards(self, values: dict[str, Any], task: Task) -> None:
+        """Each reward is one of the task's, or a function in a file; files are looked at, not run."""
+        entry, value = self.given.get("reward_fn"), values["reward_fn"]
+        if entry is None or "task" in self.wrong_words:
+            return
+        if isinstance(value, str):
+            values["reward_fn"] = self.reward_word(value, entry, entry.line, task.rewards)
+            return
+        if not value:
+            self.problems.append(entry.problem("reward_fn: the map is empty; give at least one reward a weight"))
+        lines = entry.value.lines if isinstance(entry.value, yaml12.Map) else {}
+        values["reward_fn"] = {
+            self.reward_word(word, entry, lines.get(word, entry.line), task.rewards): weight
+            for word, weight in value.items()
+        }
+
+    def reward_word(self, word: str, entry: Entry, line: int | None, rewards: Iterable[str]) -> str:
+        """The word for a reward as the run folder spells it; what is wrong with it is told."""
+        if word in rewards:
+            return word
+        own = own_reward_word(word, entry.folder, rewards)
+        if isinstance(own, str):
+            self.problems.append(Problem(f"reward_fn: {own}", entry.file, line))
+            return word
+        same_name = [path for path in self.sources.values() if path.name == own.path.name and path != own.path]
+        if same_name:
+            message = f"reward_fn: {own.path} and {same_name[0]} have one name; the run folder keeps a copy of each"
+            self.problems.append(Problem(message, entry.file, line))
+        self.sources[own.word] = own.path
+        return own.word
+
+    def check_together(self, values: Mapping[str, Any], task: Task) -> None:
+        """What no value can be told by itself."""
+        mode, size = values["delta_mode"], values["num_responses"]
+        least = smallest_group(ADVANTAGES[mode])
+        if size < least:
+            message = f"num_responses: came {size}; delta_mode {mode} compares a group's responses and needs {least}"
+            self.problems.append(self.at("num_responses", message))
+        if values["kl_placement"] == "reward" and values["kl_coefficient"] == 0:
+            message = "kl_placement: came 'reward' with kl_coefficient 0, so nothing is placed; set kl_coefficient"
+            self.problems.append(self.at("kl_placement", message))
+        drawn = values["prompts_per_epoch"]
+        if drawn is not None and drawn > len(task.prompts):
+            message = f"prompts_per_epoch: came {drawn}; the task has only {len(task.prompts)} prompts"
+            self.problems.append(self.at("prompts_per_epoch", message))
+        clips = [key for key in ("clip_low", "clip_high") if key in values and values[key] is None]
+        if clips and "clip_epsilon" in values and values["clip_epsilon"] is None:
+            self.problems.append(self.at("clip_epsilon", f"clip_epsilon: came null, and so did {listed(clips)}"))
+        self.notes += list(_advice(values))
+
+    def at(self, key: str, message: str) -> Problem:
+        """A problem where a key was written, or in the file as a whole."""
+        told_key = message if message.startswith(f"{key}:") else f"{key}: {message}"
+        return self.given[key].problem(told_key) if key in self.given else Problem(told_key, self.layers.file)
+
+
+def _advice(values: Mapping[str, Any]) -> Iterator[str]:
+    """What runs, but probably not as meant."""
+    if values["steps_per_epoch"] == 1 and any(name.startswith("clip_") for name in knobs(LOSSES[values["loss_mode"]])):
+        yield (
+            f"loss_mode {values['loss_mode']} with steps_per_epoch 1 never clips: on an epoch's first step "
+            "every ratio is exactly 1"
+        )
+    if values["kl_placement"] == "loss" and values["kl_coefficient"] > 0 and values["kl_estimator"] == "k1":
+        yield "kl_estimator k1 in the loss has an expected gradient of zero on the first step: it pulls nowhere"

@@ -1,0 +1,204 @@
+"""The run folder: made so that no two runs share one, written so that a reader never meets half a file.
+
+runs/2026-11-30_09-15-00-centered_clipped-3fa9c1/
+    config.yaml  overrides.yaml  command.txt  status.json  provenance.json
+    metrics.jsonl  timing.jsonl  samples.jsonl  train.log  curves.png
+"""
+
+import os
+import platform
+import re
+import secrets
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+
+from pgrl_cli import __version__
+
+PACKAGES = ("torch", "numpy", "einops", "typer", "rich", "pydantic", "orjson", "PyYAML", "matplotlib")
+SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|(^|_)token$)")
+"""Names whose values are never written; token_budget is none of them."""
+TRIES = 100
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder and what lies in it."""
+
+    folder: Path
+
+    @property
+    def curves_file(self) -> Path:
+        return self.folder / "curves.png"
+
+    @property
+    def log_file(self) -> Path:
+        return self.folder / "train.log"
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl; a torn last line is left out."""
+        return list(read_lines(self.folder / "metrics.jsonl"))
+
+    def status(self) -> dict[str, Any]:
+        """What status.json says."""
+        return orjson.loads((self.folder / "status.json").read_bytes())
+
+    def mark(self, status: str, **facts: Any) -> None:
+        """Write status.json: the status, which process has the run, and what is known of it."""
+        process = {"pid": os.getpid(), "process_started": process_started(os.getpid()), "host": socket.gethostname()}
+        write_whole(self.folder / "status.json", {"status": status, **process, **facts})
+
+
+class Lines:
+    """The files of a run that grow; they are flushed together, once an epoch."""
+
+    def __init__(self, run: Run):
+        with ExitStack() as stack:
+            folder = run.folder
+            self.metrics = stack.enter_context((folder / "metrics.jsonl").open("ab"))
+            self.timing = stack.enter_context((folder / "timing.jsonl").open("ab"))
+            self.samples = stack.enter_context((folder / "samples.jsonl").open("ab"))
+            self.log = stack.enter_context(run.log_file.open("a", encoding="utf-8"))
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> "Lines":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def flush(self) -> None:
+        files: tuple[IO[Any], ...] = (self.metrics, self.timing, self.samples, self.log)
+        for file in files:
+            file.flush()
+
+
+def create(name: str, runs_dir: Path, texts: Mapping[str, str], copies: Sequence[Path] = ()) -> Run:
+    """A new run folder, never an old one, with the files that are known before the run starts.
+
+    Raises OSError where the folder cannot be made or written.
+    """
+    runs_dir.mkdir(parents=True, exist_ok=True)
+    for _ in range(TRIES):
+        stem = f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{in_a_path(name)}-{secrets.token_hex(3)}"
+        folder = runs_dir / stem
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        run = Run(folder)
+        run.mark("pending")
+        for file, text in texts.items():
+            write_whole(folder / file, text)
+        for source in copies:
+            (folder / source.name).write_bytes(source.read_bytes())
+        return run
+    raise FileExistsError(f"{TRIES} names for a run folder in {runs_dir} were all taken.")
+
+
+def in_a_path(name: str) -> str:
+    """A name reduced to what every file system takes."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:60] or "run"
+
+
+def write_whole(path: Path, content: str | Mapping[str, Any]) -> None:
+    """Write a small file so that a reader sees the old one or the new one, never half of it."""
+    data = content.encode() if isinstance(content, str) else to_json(content, indent=True)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def to_json(value: Any, *, indent: bool = False) -> bytes:
+    """Strict JSON: numpy numbers in their shortest form, what is not finite as null."""
+    options = orjson.OPT_SERIALIZE_NUMPY | (orjson.OPT_INDENT_2 if indent else 0)
+    return orjson.dumps(value, option=options | orjson.OPT_APPEND_NEWLINE)
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file of JSON lines; a torn last line is left out.
+
+    Raises ValueError for a damaged line before the last.
+    """
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines[:-1], start=1):  # what follows the last newline is torn, or nothing
+        try:
+            yield orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise ValueError(f"{path}:{number}: damaged: {error}") from error
+
+
+def redacted(words: Sequence[str]) -> list[str]:
+    """A command's words without the values of secrets."""
+    kept: list[str] = []
+    hide_next = False
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if hide_next:
+            kept.append("***")
+            hide_next = False
+        elif SECRET.search(name.lstrip("-").replace("-", "_")):
+            kept.append(f"{name}=***" if equals else word)
+            hide_next = not equals and word.startswith("--")
+        else:
+            kept.append(word)
+    return kept
+
+
+def provenance() -> dict[str, Any]:
+    """What the run was made with; never the environment."""
+    return {
+        "pgrl": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "git": _git(),
+    }
+
+
+def now() -> str:
+    """The time, with its zone."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def process_started(pid: int) -> int | None:
+    """When a process started, in ticks since boot: tells two processes of one pid apart. None where unknown."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git() -> dict[str, Any] | None:
+    """The commit that the working folder is at, and whether anything tracked differs from it."""
+    try:
+        commit = _git_says("rev-parse", "HEAD").strip()
+        return {"commit": commit, "dirty": bool(_git_says("status", "--porcelain", "--untracked-files=no").strip())}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git_says(*words: str) -> str:
+    asked = ["git", "--no-optional-locks", *words]
+    return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=5).stdout

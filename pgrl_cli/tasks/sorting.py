@@ -1,0 +1,112 @@
+"""Sorting: the prompt is a list of numbers, the response should be that list in ascending order.
+
+Every reward: prompts [prompt token], responses [... prompt response token] -> points [... prompt response].
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pgrl_cli import draws
+from pgrl_cli.registry import Count, KnobError, Seed, Whole, table
+from pgrl_cli.tasks.task import Task, score
+
+LECTURE_PROMPTS = [[1, 0, 2], [3, 2, 4], [1, 2, 3]]
+MOST_HELD_OUT = 100
+"""How many prompts are held out unless `held_out_count` says otherwise."""
+
+
+def sorting(
+    *,
+    prompts: list[list[int]] | None = None,
+    prompt_count: Count | None = None,
+    prompt_length: Count = 3,
+    vocab_size: Count | None = None,
+    prompts_seed: Seed = 0,
+    held_out_count: Whole | None = None,
+) -> Task:
+    """Put the prompt's numbers in ascending order (the lecture's three prompts of three numbers).
+
+    `prompts` lists them; else, with `prompt_count`, so many different ones are drawn from `prompts_seed`, and others
+    are held out. Raises KnobError for prompts that are empty, ragged, outside the vocabulary or too many.
+    """
+    if prompt_count is None:
+        listed = _listed(LECTURE_PROMPTS if prompts is None else prompts, vocab_size)
+        held_out = listed[:0]
+    else:
+        vocab_size = 10 if vocab_size is None else vocab_size
+        listed, held_out = _drawn(prompt_count, held_out_count, prompt_length, vocab_size, prompts_seed)
+    return Task(
+        prompts=listed,
+        held_out=held_out,
+        vocab_size=int(listed.max()) + 1 if vocab_size is None else vocab_size,
+        response_length=listed.shape[-1],
+        solutions=in_order,
+        rewards=table(sort_inclusion_ordering_reward, sort_distance_reward, sort_exact_reward),
+    )
+
+
+def sort_inclusion_ordering_reward(prompts: Tensor, responses: Tensor) -> Tensor:
+    """One point for each prompt number that appears, one for each neighbouring pair in order."""
+    included = (prompts[:, None, :, None] == responses[..., None, :]).any(dim=-1).sum(dim=-1)
+    ordered = (responses[..., :-1] <= responses[..., 1:]).sum(dim=-1)
+    return score(included + ordered)
+
+
+def sort_distance_reward(prompts: Tensor, responses: Tensor) -> Tensor:
+    """One point for each position that holds the right number."""
+    return score((responses == in_order(prompts)[:, None, :]).sum(dim=-1))
+
+
+def sort_exact_reward(prompts: Tensor, responses: Tensor) -> Tensor:
+    """One point if the whole response is right, else none: sparse."""
+    return score((responses == in_order(prompts)[:, None, :]).all(dim=-1))
+
+
+def in_order(prompts: Tensor) -> Tensor:
+    """The right responses: [prompt token] -> [prompt token]."""
+    return prompts.sort(dim=-1).values
+
+
+def _listed(prompts: list[list[int]], vocab_size: int | None) -> Tensor:
+    lengths = {len(prompt) for prompt in prompts}
+    problems = []
+    if not prompts or 0 in lengths:
+        problems.append("there must be at least one prompt, and none may be empty")
+    if len(lengths) > 1:
+        told = ", ".join(str(length) for length in sorted(lengths))
+        problems.append(f"all prompts must have one length; these have {told} numbers")
+    outside = sorted({n for prompt in prompts for n in prompt if n < 0 or (vocab_size is not None and n >= vocab_size)})
+    if outside:
+        top = "" if vocab_size is None else f" to {vocab_size - 1}"
+        told = ", ".join(str(number) for number in outside)
+        problems.append(f"{told} lies outside the vocabulary, which is 0{top or ' upwards'}")
+    if problems:
+        raise KnobError(*(("prompts", problem) for problem in problems))
+    return torch.tensor(prompts)
+
+
+def _drawn(count: int, held_out_count: int | None, length: int, vocab_size: int, seed: int) -> tuple[Tensor, Tensor]:
+    possible = vocab_size**length
+    apart = min(MOST_HELD_OUT, max(possible - count, 0)) if held_out_count is None else held_out_count
+    if count + apart > possible:
+        raise KnobError(
+            (
+                "prompt_count",
+                f"{count} prompts and {apart} held out are more than the {possible} different prompts "
+                f"of {length} numbers below {vocab_size}",
+            )
+        )
+    generator = draws.generator(seed, "prompts")
+    seen: dict[tuple[int, ...], None] = {}
+    if possible <= 4 * (count + apart):  # nearly all of them: shuffle the whole list instead of drawing the rest late
+        chosen = generator.permutation(possible)[: count + apart]
+        powers = vocab_size ** np.arange(length - 1, -1, -1)
+        rows = (chosen[:, None] // powers) % vocab_size
+    else:
+        while len(seen) < count + apart:
+            for row in generator.integers(vocab_size, size=(count + apart, length)).tolist():
+                seen[tuple(row)] = None
+        rows = np.array(list(seen)[: count + apart])
+    everything = torch.from_numpy(np.ascontiguousarray(rows)).long()
+    return everything[:count], everything[count:]

@@ -1,0 +1,34 @@
+"""What a task is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pgrl_cli.registry import Table
+
+
+@dataclass(frozen=True)
+class Task:
+    """Prompts to answer, what a right answer is, and the rewards that may judge answers."""
+
+    prompts: Tensor
+    """Token ids [prompt token] to train on."""
+    held_out: Tensor
+    """Token ids [prompt token] never trained on; there may be none."""
+    vocab_size: int
+    response_length: int
+    solutions: Callable[[Tensor], Tensor]
+    """prompts [prompt token] -> a right response to each, [prompt token]; it earns every reward's maximum."""
+    rewards: Table
+    """prompts [prompt token], responses [... prompt response token] -> [... prompt response]; first the default."""
+
+    def is_right(self, prompts: Tensor, responses: Tensor) -> Tensor:
+        """Which responses [... prompt response token] are the right answer: bool [... prompt response]."""
+        return (responses == self.solutions(prompts)[:, None, :]).all(dim=-1)
+
+
+def score(values: Tensor) -> Tensor:
+    """Points as numbers of the default dtype: rewards are small counts, which every dtype holds exactly."""
+    return values.to(torch.get_default_dtype())

@@ -1,0 +1,118 @@
+"""What is recorded of an epoch: numbers about its rollout, its steps, and the policy it leaves.
+
+Each measure is over the whole step, never over a part of the batch, and has the shape [step ...]: one value per
+optimizer step (and run), taken at the parameters before that step.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from pgrl_cli.config import Config
+from pgrl_cli.equations.averages import TOKENS, masked, token_mean
+from pgrl_cli.equations.categorical import LOG_RATIO_BOUND
+from pgrl_cli.equations.losses import importance_ratios
+from pgrl_cli.policies.policy import Policy
+from pgrl_cli.registry import apply, knobs
+from pgrl_cli.tasks.task import Task
+from pgrl_cli.training.objectives import Objective
+from pgrl_cli.training.parts import Parts
+from pgrl_cli.training.rollouts import Rollout
+
+GROUPS = (-2, -1)
+"""The axes prompt and response."""
+Measures = dict[str, Tensor | None]
+
+
+def measured(
+    parts: Parts, config: Config, rollout: Rollout, steps: Sequence[Objective], norms: Sequence[Tensor]
+) -> Measures:
+    """The measures of an epoch by the names of `metrics.jsonl`; None where one was not computed."""
+    log_probs = torch.stack([step.log_probs for step in steps])
+    kl = None
+    if "reward_kl" in rollout:
+        kl = rollout["reward_kl"].mean(dim=GROUPS)
+    elif steps[0].kl is not None:
+        kl = torch.stack([step.kl for step in steps if step.kl is not None])
+    groups = of_groups(rollout)
+    measures: Measures = {
+        "loss": torch.stack([step.loss.detach() for step in steps]),
+        "mean_reward": groups["mean_reward"],
+        "shaped_reward": groups["shaped_reward"],
+        "kl": None if kl is None else kl.detach(),
+        "entropy": torch.stack([step.entropy for step in steps]),
+        "clip_fraction": clip_fraction(parts, rollout, log_probs),
+        **of_ratios(rollout, log_probs),
+        "gradient_norm": torch.stack(list(norms)),
+        "zero_variance_groups": groups["zero_variance_groups"],
+        "reward_std": groups["reward_std"],
+        "response_length": groups["response_length"],
+    }
+    if len(parts.rewards) > 1:
+        measures |= {name: rollout[name].mean(dim=GROUPS) for name in rollout if name.startswith("reward/")}
+    return measures
+
+
+@torch.no_grad()
+def of_groups(rollout: Rollout) -> Measures:
+    """What the rewards of the prompts' groups are like, before the delta mode: [...] each."""
+    rewards = rollout["task_rewards"]
+    equal = rewards.amax(dim=-1) == rewards.amin(dim=-1)
+    alone = rewards.shape[-1] == 1  # a group of one has no spread
+    return {
+        "mean_reward": rewards.mean(dim=GROUPS),
+        "shaped_reward": rollout["rewards"].mean(dim=GROUPS),
+        "zero_variance_groups": equal.to(rewards.dtype).mean(dim=-1),
+        "reward_std": None if alone else rewards.std(dim=-1).mean(dim=-1),
+        "response_length": rollout["mask"].sum(dim=-1).to(rewards.dtype).mean(dim=GROUPS),
+    }
+
+
+@torch.no_grad()
+def of_ratios(rollout: Rollout, log_probs: Tensor) -> Measures:
+    """How far the policy has moved from the one that sampled: log_probs [step ... prompt response token].
+
+    The effective sample size is a share: (sum w)^2 / (n sum w^2) of the n tokens' ratios w (Kong, 1992).
+    """
+    mask = rollout["mask"]
+    ratios = masked(importance_ratios(log_probs, rollout["old_log_probs"]), mask)
+    beyond = ((log_probs - rollout["old_log_probs"]).abs() > LOG_RATIO_BOUND) & mask
+    squared_sum = ratios.sum(dim=TOKENS).square()
+    return {
+        "ratio_max": ratios.amax(dim=TOKENS),
+        "effective_sample_size": squared_sum / (mask.sum(dim=TOKENS) * ratios.square().sum(dim=TOKENS)),
+        "bounded_ratios": beyond.sum(dim=TOKENS),
+    }
+
+
+def clip_fraction(parts: Parts, rollout: Rollout, log_probs: Tensor) -> Tensor | None:
+    """The share of tokens with an advantage whose gradient the loss cuts off; None for a loss without a clip.
+
+    log_probs [step ... prompt response token] -> [step ...].
+    """
+    if not any(name.startswith("clip_") for name in knobs(parts.loss)):
+        return None
+    log_probs = log_probs.detach().requires_grad_()
+    losses = apply(parts.loss, rollout | {"log_probs": log_probs}, parts.knobs)
+    (gradients,) = torch.autograd.grad(losses.sum(), log_probs)
+    cut = (gradients == 0) & (rollout["advantages"] != 0)
+    return token_mean(cut.to(log_probs.dtype), rollout["mask"])
+
+
+@torch.no_grad()
+def exact_match(task: Task, policy: Policy, prompts: Tensor) -> Tensor | None:
+    """The share of prompts whose greedy answer is right: [...]; None where there are no prompts."""
+    if len(prompts) == 0:
+        return None
+    right = task.is_right(prompts, policy.respond(prompts, None))
+    return right.squeeze(-1).to(torch.get_default_dtype()).mean(dim=-1)
+
+
+def evaluated(parts: Parts, config: Config, policy: Policy, epoch: int) -> Measures:
+    """Exact match on the prompts trained on and held out, where it is this epoch's turn (or the last)."""
+    due = epoch == config.epochs - 1 or (config.eval_period > 0 and (epoch + 1) % config.eval_period == 0)
+    return {
+        "exact_match": exact_match(parts.task, policy, parts.task.prompts) if due else None,
+        "held_out_exact_match": exact_match(parts.task, policy, parts.task.held_out) if due else None,
+    }

@@ -1,0 +1,52 @@
+"""Objectives: from a rollout and the policy as it is now to the number to descend, one per run."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pgrl_cli.config import Config
+from pgrl_cli.equations.averages import masked, token_mean
+from pgrl_cli.equations.categorical import entropy, log_probs_of
+from pgrl_cli.policies.policy import Policy
+from pgrl_cli.registry import Function, apply
+from pgrl_cli.training.parts import Number, Parts
+from pgrl_cli.training.rollouts import Rollout
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What to descend, and what it was made of."""
+
+    loss: Tensor
+    """[...]: the policy loss, plus the weighted KL, minus the weighted entropy."""
+    kl: Tensor | None
+    """[...]: the estimate that the loss contains, in nats; none where nothing pulls, or the reward does."""
+    entropy: Tensor
+    """[...]: mean entropy of a token's distribution, in nats."""
+    log_probs: Tensor
+    """[... prompt response token]."""
+
+
+def policy_gradient(
+    parts: Parts, config: Config, policy: Policy, rollout: Rollout, entropy_coefficient: Number
+) -> Objective:
+    """The policy loss plus the KL penalty minus the entropy bonus."""
+    mask = rollout["mask"]
+    vocab_log_probs = policy.vocab_log_probs(rollout["prompts"], rollout["responses"])
+    log_probs = masked(log_probs_of(rollout["responses"], vocab_log_probs), mask)
+    tensors = rollout | {"log_probs": log_probs, "vocab_log_probs": vocab_log_probs}
+    loss = _average(parts.average, apply(parts.loss, tensors, parts.knobs), mask, parts)
+    kl = None
+    if "reference_log_probs" in rollout and config.kl_placement == "loss":
+        kl = _average(parts.kl_average, apply(parts.divergence, tensors, parts.knobs), mask, parts)
+        loss = loss + parts.knob("kl_coefficient", axes=0) * kl
+    with torch.set_grad_enabled(parts.uses("entropy_coefficient")):
+        spread = token_mean(entropy(vocab_log_probs), mask)
+    if parts.uses("entropy_coefficient"):
+        loss = loss - entropy_coefficient * spread
+    return Objective(loss, kl, spread.detach(), log_probs.detach())
+
+
+def _average(function: Function, values: Tensor, mask: Tensor, parts: Parts) -> Tensor:
+    return apply(function, {"values": values, "mask": mask}, parts.knobs)

@@ -1,0 +1,74 @@
+"""What the words of a config stand for, ready to train, and the state that training changes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pgrl_cli import draws
+from pgrl_cli.policies.policy import Policy
+from pgrl_cli.registry import Function
+from pgrl_cli.tasks.task import Task
+
+Number = float | Tensor
+"""A knob: a float for one run; for a stack one value per run, shaped [run 1 1 1]."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """One run's parts, or many runs' side by side. Nothing in here changes while it trains."""
+
+    task: Task
+    rewards: Mapping[str, tuple[Function, float]]
+    """Each component of the reward, with its weight."""
+    advantage: Function
+    loss: Function
+    divergence: Function
+    average: Function
+    kl_average: Function
+    update: Function
+    knobs: Mapping[str, Number]
+    seeds: tuple[int, ...]
+    prompts_seed: int
+    """What `prompts_per_epoch` draws from: every run of a stack sees the same prompts."""
+    stacked: bool
+    """Whether tensors carry a leading run axis."""
+    device: torch.device
+    dtype: torch.dtype
+
+    def uniforms(self, purpose: str, epoch: int, *shape: int) -> Tensor:
+        """Fresh numbers in [0, 1): [*shape] for one run, [run *shape] for a stack."""
+        drawn = [draws.uniforms(seed, purpose, epoch, shape) for seed in self.seeds]
+        numbers = np.stack(drawn) if self.stacked else drawn[0]
+        return torch.from_numpy(numbers).to(self.device, self.dtype)
+
+    def knob(self, name: str, *, axes: int) -> Number:
+        """A knob that broadcasts against tensors with so many axes behind the run axis."""
+        value = self.knobs[name]
+        return value.view(-1, *[1] * axes) if isinstance(value, Tensor) else value
+
+    def uses(self, knob: str) -> bool:
+        """Whether a coefficient is other than zero in any run."""
+        value = self.knobs[knob]
+        return bool(value.any()) if isinstance(value, Tensor) else value != 0
+
+
+@dataclass
+class State:
+    """All that changes while it trains: what a checkpoint must hold, and nothing else."""
+
+    policy: Policy
+    moments: dict[str, list[Tensor]]
+    """What the update remembers, by the name it asks for: one tensor per parameter."""
+    reference: Policy | None = None
+    """The frozen policy that the KL pulls towards; none where nothing pulls."""
+    epoch: int = 0
+    """Epochs done."""
+    steps: int = 0
+    """Optimizer steps done."""
+    parameters: list[Tensor] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.parameters = list(self.policy.parameters())

@@ -1,0 +1,118 @@
+"""The training loop: a generator of records.
+
+It writes no file, prints nothing, and knows no algorithm's name. Logs, progress, early stops and checkpoints are
+plain loops around it; stopping between two records and going on later with the same State changes nothing.
+"""
+
+import copy
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pgrl_cli.config import Config
+from pgrl_cli.registry import apply
+from pgrl_cli.training.measures import Measures, evaluated, measured
+from pgrl_cli.training.objectives import policy_gradient
+from pgrl_cli.training.parts import Number, Parts, State
+from pgrl_cli.training.rollouts import Rollout, collect
+
+
+@dataclass(frozen=True)
+class Record:
+    """How one epoch went."""
+
+    epoch: int
+    steps: range
+    """The numbers of its optimizer steps."""
+    measures: Measures
+    """[step ...], or [...] where it is the same in every step."""
+    evaluation: Measures
+    """[...]: of the policy after the last step."""
+    rollout: Rollout
+    seconds: dict[str, float]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The lines of metrics.jsonl, values as numpy arrays [] or [run]."""
+        arrays = {name: None if m is None else m.cpu().numpy() for name, m in self.measures.items()}
+        per_step = arrays["loss"].ndim  # type: ignore[union-attr]
+        last = {name: None if m is None else m.cpu().numpy()[()] for name, m in self.evaluation.items()}
+        for index, step in enumerate(self.steps):
+            row: dict[str, Any] = {"epoch": self.epoch, "step": step}
+            for name, array in arrays.items():
+                if array is None:
+                    row[name] = None
+                else:
+                    row[name] = array[index] if array.ndim == per_step else array[()]
+            ended = step == self.steps[-1]
+            yield row | {name: value if ended else None for name, value in last.items()}
+
+
+def train(parts: Parts, config: Config, state: State) -> Iterator[Record]:
+    """Yield a record per epoch, from the state's epoch to the last; whoever iterates decides what to keep."""
+    while state.epoch < config.epochs:
+        yield _epoch(parts, config, state)
+
+
+def _epoch(parts: Parts, config: Config, state: State) -> Record:
+    started = time.perf_counter()
+    _refresh_reference(parts, config, state)
+    rollout = collect(parts, config, state)
+    sampled = time.perf_counter()
+    rates = _learning_rates(parts, config, state)
+    bonus = parts.knob("entropy_coefficient", axes=0) * decayed(config.entropy_decay, state.epoch, config.epochs)
+    steps, norms = [], []
+    for _ in range(config.steps_per_epoch):
+        objective = policy_gradient(parts, config, state.policy, rollout, bonus)
+        # Runs are independent, so the gradient of the sum of their losses gives every run its own.
+        gradients = torch.autograd.grad(objective.loss.sum(), state.parameters)
+        norms.append(gradient_norm(gradients, parts.stacked))
+        _update(parts, state, gradients, rates)
+        steps.append(objective)
+    stepped = time.perf_counter()
+    measures = measured(parts, config, rollout, steps, norms)
+    evaluation = evaluated(parts, config, state.policy, state.epoch)
+    seconds = {
+        "rollout": sampled - started,
+        "steps": stepped - sampled,
+        "measures": time.perf_counter() - stepped,
+    }
+    state.epoch += 1
+    numbers = range(state.steps - config.steps_per_epoch, state.steps)
+    return Record(state.epoch - 1, numbers, measures, evaluation, rollout, seconds)
+
+
+def _refresh_reference(parts: Parts, config: Config, state: State) -> None:
+    if not parts.uses("kl_coefficient"):
+        return
+    due = config.reference_period > 0 and state.epoch % config.reference_period == 0
+    if due or state.reference is None:
+        state.reference = copy.deepcopy(state.policy).requires_grad_(False)
+
+
+@torch.no_grad()
+def _update(parts: Parts, state: State, gradients: tuple[Tensor, ...], rates: list[Any]) -> None:
+    state.steps += 1
+    given = {"parameters": state.parameters, "gradients": gradients, "learning_rates": rates, "count": state.steps}
+    apply(parts.update, given | state.moments, parts.knobs)
+
+
+def _learning_rates(parts: Parts, config: Config, state: State) -> list[Number]:
+    """One per parameter: a float, or a column that gives each run its own."""
+    factor = decayed(config.learning_rate_decay, state.epoch, config.epochs)
+    return [parts.knob("learning_rate", axes=parameter.ndim - 1) * factor for parameter in state.parameters]
+
+
+def decayed(decay: str, epoch: int, epochs: int) -> float:
+    """The factor of a schedule in an epoch: 1 for `none`; for `linear` from 1 to 0 at the last epoch."""
+    return 1 - epoch / max(1, epochs - 1) if decay == "linear" else 1.0
+
+
+@torch.no_grad()
+def gradient_norm(gradients: tuple[Tensor, ...], stacked: bool) -> Tensor:
+    """The Euclidean norm of each run's whole gradient: [...]."""
+    norms = [torch.linalg.vector_norm(g.flatten(int(stacked)), dim=-1) for g in gradients]
+    return torch.linalg.vector_norm(torch.stack(norms), dim=0)

@@ -1,0 +1,100 @@
+"""The words a config may use: the tables behind them, the knobs that live beside them, and writing them down."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pgrl_cli.config import KEYS, Config, yaml12
+from pgrl_cli.equations.advantages import ADVANTAGES
+from pgrl_cli.equations.averages import AVERAGES
+from pgrl_cli.equations.divergences import DIVERGENCES
+from pgrl_cli.equations.losses import LOSSES
+from pgrl_cli.policies import POLICIES
+from pgrl_cli.registry import Knob, Table, knobs
+from pgrl_cli.tasks import TASKS
+from pgrl_cli.training.updates import OPTIMIZERS
+
+TABLES: Mapping[str, Table] = {
+    "task": TASKS,
+    "policy": POLICIES,
+    "delta_mode": ADVANTAGES,
+    "loss_mode": LOSSES,
+    "average": AVERAGES,
+    "kl_estimator": DIVERGENCES,
+    "kl_average": AVERAGES,
+    "optimizer": OPTIMIZERS,
+}
+"""The words that name functions, and where they are looked up."""
+
+
+@dataclass(frozen=True)
+class Dead:
+    """A key that turns nothing while some other keys have certain values."""
+
+    key: str
+    killers: tuple[str, ...]
+    when: Callable[[Mapping[str, Any]], bool]
+    because: str
+
+
+DEAD = (
+    Dead(
+        "entropy_decay", ("entropy_coefficient",), lambda v: v["entropy_coefficient"] == 0, "entropy_coefficient is 0"
+    ),
+    Dead(
+        "clip_epsilon",
+        ("clip_low", "clip_high"),
+        lambda v: v.get("clip_low") is not None and v.get("clip_high") is not None,
+        "clip_low and clip_high replace it on both sides",
+    ),
+    Dead("prompt_length", ("prompt_count",), lambda v: v.get("prompt_count") is None, "prompts are not generated"),
+    Dead("held_out_count", ("prompt_count",), lambda v: v.get("prompt_count") is None, "prompts are not generated"),
+    Dead(
+        "prompts_seed",
+        ("prompt_count", "prompts_per_epoch"),
+        lambda v: v.get("prompt_count") is None and v["prompts_per_epoch"] is None,
+        "prompts are neither generated nor drawn",
+    ),
+)
+"""Deaths by value; a knob of a function that no word names is found by the signatures alone."""
+
+
+def knobs_of(words: Mapping[str, Any]) -> dict[str, Knob]:
+    """The live knobs: those in the signatures of the functions that the words name."""
+    return {
+        name: knob
+        for key, functions in TABLES.items()
+        if words[key] in functions
+        for name, knob in knobs(functions[words[key]]).items()
+        if name not in KEYS
+    }
+
+
+def every_knob() -> dict[str, Knob]:
+    """All knobs there are, of whatever function."""
+    return {
+        name: knob
+        for functions in TABLES.values()
+        for function in functions.values()
+        for name, knob in knobs(function).items()
+        if name not in KEYS
+    }
+
+
+def owners(knob: str) -> dict[str, list[str]]:
+    """The keys whose functions have a knob, and those functions' names."""
+    having = {key: [word for word in functions if knob in knobs(functions[word])] for key, functions in TABLES.items()}
+    return {key: words for key, words in having.items() if words}
+
+
+def written(config: Config) -> str:
+    """The config as YAML, every live default written out, each knob below the word it belongs to."""
+    mapping: dict[str, Any] = {}
+    dead = {rule.key for rule in DEAD if rule.when(config.settings)}
+    for key in KEYS:
+        if key not in dead:
+            mapping[key] = getattr(config, key)
+        if key in TABLES:
+            named = knobs(TABLES[key][mapping[key]])
+            mapping |= {name: config.knobs[name] for name in named if name in config.knobs and name not in mapping}
+    return yaml12.write(mapping)
