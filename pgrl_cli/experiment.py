@@ -21,7 +21,7 @@ from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.plots import draw_curves
 from pgrl_cli.policies import POLICIES
 from pgrl_cli.policies.policy import Policy
-from pgrl_cli.policies.stack import side_by_side
+from pgrl_cli.policies.stack import laid_together, side_by_side
 from pgrl_cli.registry import Function, apply, knobs
 from pgrl_cli.resolution import Resolved
 from pgrl_cli.runs import Lines, Run
@@ -133,8 +133,9 @@ def assemble(configs: Sequence[Config]) -> tuple[Parts, State]:
         dtype=dtype,
     )
     policy = side_by_side(policies).to(device, dtype)
-    moments = {name: [torch.zeros_like(p) for p in policy.parameters()] for name in moments_of(parts.update)}
-    return parts, State(policy, moments)
+    parameters = laid_together(policy, parts.stacked)
+    moments = {name: torch.zeros_like(parameters) for name in moments_of(parts.update)}
+    return parts, State(policy, parameters, moments)
 
 
 def refuse_a_missing_gpu(config: Config) -> None:

@@ -7,7 +7,6 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, create_model
 
 from pgrl_cli.config import KEYS, Config
-from pgrl_cli.config.kinds import described
 from pgrl_cli.registry import REQUIRED, Function, Table, first_line, knobs, smallest_group
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.words import TABLES, every_knob, owners
@@ -97,8 +96,3 @@ def _markdown_table(kind: str, key: str) -> str:
         named = ", ".join(f"`{knob}`" for knob in word.knobs.split(", ") if knob)
         rows.append(f"| `{word.name}` | {word.meaning.replace('|', '∥')} | {named} |")
     return f"**{kind}**\n\n" + "\n".join(rows) + "\n"
-
-
-def knob_table() -> list[tuple[str, str]]:
-    """Every knob with what it may be."""
-    return [(name, described(knob.annotation)) for name, knob in every_knob().items()]

@@ -26,7 +26,7 @@ def epoch_line(record: Record) -> str:
 
 def samples(record: Record) -> Iterator[dict[str, Any]]:
     """For each prompt its responses, with log-probs, rewards and advantages."""
-    rollout = {name: tensor.cpu() for name, tensor in record.rollout.items()}
+    rollout = {name: tensor.cpu().contiguous() for name, tensor in record.rollout.items()}
     advantages = rollout["advantages"]
     if advantages.shape[-1] == 1:
         advantages = advantages.squeeze(-1)  # one for the whole response

@@ -263,3 +263,8 @@ def _advice(values: Mapping[str, Any]) -> Iterator[str]:
         )
     if values["kl_placement"] == "loss" and values["kl_coefficient"] > 0 and values["kl_estimator"] == "k1":
         yield "kl_estimator k1 in the loss has an expected gradient of zero on the first step: it pulls nowhere"
+    if values["kl_placement"] == "reward" and values["kl_estimator"] != "k1":
+        yield (
+            f"kl_estimator {values['kl_estimator']} in the reward is no pull along the KL's gradient; there, k1 is the "
+            "unbiased choice"
+        )

@@ -86,6 +86,8 @@ def _add_file(gathered: Layers, path: Path, shown: str, above: list[Path]) -> No
             message = f"base: {error.problems[0]}"
             raise ConfigError([Problem(message, shown, lines["base"])]) from error
         _add_file(gathered, below, str(below), [*above, real])
+    if above:
+        written.pop("name", None)  # a base's name is its own
     level = len(gathered.layers)
     layer = {key: Entry(value, shown, lines[key], path.parent, level) for key, value in written.items()}
     for key in [key for key in layer if "." in key]:

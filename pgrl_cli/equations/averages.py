@@ -1,8 +1,9 @@
 """How token losses become one number per run: who counts the same?
 
 values, mask [... prompt response token] -> [...]. A token outside the mask counts for nothing, even if it is NaN,
-and neither does a response without any token. The weights of one response of L tokens, among N responses:
-token_mean 1/(all tokens), response_mean 1/(N L), response_sum 1/N, budget_mean 1/(N budget).
+and neither does a response without any token; without a mask (None) every token counts. The weights of one response
+of L tokens, among N responses: token_mean 1/(all tokens), response_mean 1/(N L), response_sum 1/N, budget_mean
+1/(N budget).
 """
 
 import torch
@@ -12,31 +13,36 @@ from pgrl_cli.registry import Positive, table
 
 TOKENS = (-3, -2, -1)
 """The axes prompt, response and token."""
+Mask = Tensor | None
 
 
-def token_mean(values: Tensor, mask: Tensor) -> Tensor:
+def token_mean(values: Tensor, mask: Mask) -> Tensor:
     """Every token counts the same, so long responses weigh more (DAPO and the lecture).
 
     Yu et al., 2025, "DAPO", eq. 8. The mean is over all tokens of the batch, not a mean of means.
     """
+    if mask is None:
+        return values.mean(dim=TOKENS)
     return masked(values, mask).sum(dim=TOKENS) / mask.sum(dim=TOKENS).clamp(min=1)
 
 
-def response_mean(values: Tensor, mask: Tensor) -> Tensor:
+def response_mean(values: Tensor, mask: Mask) -> Tensor:
     """Every response counts the same, so tokens of long ones weigh less (GRPO).
 
     Shao et al., 2024, "DeepSeekMath", eq. 3.
     """
+    if mask is None:
+        return values.mean(dim=TOKENS)
     lengths = mask.sum(dim=-1).clamp(min=1)
     return (masked(values, mask).sum(dim=-1) / lengths).mean(dim=(-2, -1))
 
 
-def response_sum(values: Tensor, mask: Tensor) -> Tensor:
+def response_sum(values: Tensor, mask: Mask) -> Tensor:
     """The sum over a response's tokens, averaged over responses: what a sequence's log-probability is."""
     return masked(values, mask).sum(dim=-1).mean(dim=(-2, -1))
 
 
-def budget_mean(values: Tensor, mask: Tensor, *, token_budget: Positive) -> Tensor:
+def budget_mean(values: Tensor, mask: Mask, *, token_budget: Positive) -> Tensor:
     """The sum over tokens by a fixed budget, averaged over responses: no length bias (Dr. GRPO).
 
     Liu et al., 2025, "Understanding R1-Zero-like training", section 3.2.
@@ -44,9 +50,9 @@ def budget_mean(values: Tensor, mask: Tensor, *, token_budget: Positive) -> Tens
     return response_sum(values, mask) / token_budget
 
 
-def masked(values: Tensor, mask: Tensor) -> Tensor:
+def masked(values: Tensor, mask: Mask) -> Tensor:
     """Values where the mask is true, exactly 0 elsewhere: NaN times zero would be NaN."""
-    return torch.where(mask.bool(), values, 0.0)
+    return values if mask is None else torch.where(mask.bool(), values, 0.0)
 
 
 AVERAGES = table(token_mean, response_mean, response_sum, budget_mean)

@@ -4,6 +4,7 @@ vocab_log_probs [... vocab] are normalised log-probabilities over the whole voca
 """
 
 from torch import Tensor
+from torch.nn.functional import hardtanh
 
 LOG_RATIO_BOUND = 20.0
 """A ratio is exponentiated no further than exp(20) = 5e8: beyond lies overflow, in the backward pass first."""
@@ -15,8 +16,9 @@ def log_probs_of(tokens: Tensor, vocab_log_probs: Tensor) -> Tensor:
     tokens [... prompt response token], vocab_log_probs [... prompt response token vocab] (the response axis is 1
     where all responses to a prompt share them) -> [... prompt response token].
     """
-    every = vocab_log_probs.expand(*tokens.shape, vocab_log_probs.shape[-1])
-    return every.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+    if vocab_log_probs.shape[-3] == 1:  # shared: pick all responses' tokens from one row, without copying it for each
+        return vocab_log_probs.squeeze(-3).gather(-1, tokens.mT).mT
+    return vocab_log_probs.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
 
 
 def entropy(vocab_log_probs: Tensor) -> Tensor:
@@ -36,4 +38,4 @@ def inverse_cdf(vocab_log_probs: Tensor, uniforms: Tensor) -> Tensor:
 
 def bounded(log_ratios: Tensor) -> Tensor:
     """Log-ratios, held where exponentiating them is safe."""
-    return log_ratios.clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
+    return hardtanh(log_ratios, -LOG_RATIO_BOUND, LOG_RATIO_BOUND)  # a clamp with one kernel backwards

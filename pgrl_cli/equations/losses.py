@@ -44,16 +44,26 @@ def clipped(
     if low is None or high is None:
         raise ValueError("The clip needs clip_epsilon, or both clip_low and clip_high.")
     ratios = importance_ratios(log_probs, old_log_probs)
-    nearest, farthest = 1 - torch.as_tensor(low), 1 + torch.as_tensor(high)
-    losses = -torch.minimum(advantages * ratios, advantages * ratios.clamp(nearest, farthest))
+    costs, moved = -advantages, ratios.detach()
+    held = _clip(moved, 1 - low, 1 + high)
+    past = (
+        costs * held > costs * moved
+    )  # the worse of the two counts, and a held ratio is a number: it pushes no further
+    losses = costs * torch.where(past, held, ratios)
     if dual_clip is None:
         return losses
-    return torch.where(advantages < 0, torch.minimum(losses, -dual_clip * advantages), losses)
+    return torch.where(advantages < 0, torch.minimum(losses, dual_clip * costs), losses)
 
 
 def importance_ratios(log_probs: Tensor, old_log_probs: Tensor) -> Tensor:
     """pi/pi_old per token; exactly 1 on an epoch's first step."""
     return bounded(log_probs - old_log_probs).exp()
+
+
+def _clip(ratios: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
+    if isinstance(low, Tensor) or isinstance(high, Tensor):
+        return ratios.clamp(torch.as_tensor(low), torch.as_tensor(high))
+    return ratios.clamp(low, high)
 
 
 LOSSES = table(naive, unclipped, clipped)

@@ -43,11 +43,11 @@ class PositionwisePolicy(Policy):
 
     @abstractmethod
     def decode(self, prompts: Tensor) -> Tensor:
-        """Logits [... prompt token vocab], the same for every response to a prompt."""
+        """Logits [... prompt 1 token vocab], the same for every response to a prompt."""
 
     def logits(self, prompts: Tensor, responses: Tensor) -> Tensor:
-        return self.decode(prompts).unsqueeze(-3)
+        return self.decode(prompts)
 
     def respond(self, prompts: Tensor, uniforms: Tensor | None) -> Tensor:
-        logits = self.decode(prompts).unsqueeze(-3)
+        logits = self.decode(prompts)
         return logits.argmax(dim=-1) if uniforms is None else inverse_cdf(logits.log_softmax(dim=-1), uniforms)

@@ -18,20 +18,24 @@ def positional(task: Task, normals: Normals, *, width: Count = 10) -> Policy:
 
 
 class PositionalPolicy(PositionwisePolicy):
-    """Parameters: embedding [... vocab width], encoders [... token width hidden], decoders [... hidden token width]."""
+    """embedding [... vocab width], encoders [... (token width) hidden], decoders [... hidden (token width)].
+
+    Written out: embedding[prompt], "prompt token width, token width hidden -> prompt hidden" with the encoders,
+    "prompt hidden, hidden token width -> prompt token width" with the decoders, and "prompt token width, vocab width ->
+    prompt token vocab" with the embedding again.
+    """
 
     def __init__(self, task: Task, width: int, normals: Normals):
         super().__init__()
         scale = 1 / math.sqrt(width)
         self.embedding = nn.Parameter(normals(task.vocab_size, width))
-        self.encoders = nn.Parameter(normals(task.prompts.shape[-1], width, width) * scale)
-        self.decoders = nn.Parameter(normals(width, task.response_length, width) * scale)
+        self.encoders = nn.Parameter(normals(task.prompts.shape[-1] * width, width) * scale)
+        self.decoders = nn.Parameter(normals(width, task.response_length * width) * scale)
 
     def decode(self, prompts: Tensor) -> Tensor:
-        # Plain matrix products of flattened axes: on tensors this small, einsum's parsing costs more than the product.
-        tokens, width = self.decoders.shape[-2:]
-        embedded = self.embedding.index_select(-2, prompts.flatten()).unflatten(-2, prompts.shape).flatten(-2)
-        summary = embedded @ self.encoders.flatten(-3, -2)  # [... prompt hidden]
-        decoded = (summary @ self.decoders.flatten(-2)).unflatten(-1, (tokens, width)).flatten(-3, -2)
-        logits = decoded @ self.embedding.transpose(-1, -2)
-        return logits.unflatten(-2, (len(prompts), tokens))
+        # Plain products of flattened axes: on tensors this small, parsing an einsum costs more than the product.
+        *runs, vocab, width = self.embedding.shape
+        embedded = self.embedding.index_select(-2, prompts.flatten()).view(*runs, len(prompts), -1)
+        decoded = embedded @ self.encoders @ self.decoders
+        logits = decoded.view(*runs, -1, width) @ self.embedding.mT
+        return logits.view(*runs, len(prompts), 1, -1, vocab)

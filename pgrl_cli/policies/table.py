@@ -24,7 +24,7 @@ class TablePolicy(PositionwisePolicy):
 
     def decode(self, prompts: Tensor) -> Tensor:
         if prompts is self.prompts:
-            return self.table
+            return self.table.unsqueeze(-3)
         same = (prompts[:, None, :] == self.prompts).all(dim=-1)  # [asked known]
         rows = self.table.index_select(-3, same.int().argmax(dim=-1))
-        return torch.where(same.any(dim=-1)[:, None, None], rows, 0.0)
+        return torch.where(same.any(dim=-1)[:, None, None], rows, 0.0).unsqueeze(-3)

@@ -24,6 +24,10 @@ class Task:
     rewards: Table
     """prompts [prompt token], responses [... prompt response token] -> [... prompt response]; first the default."""
 
+    def mask(self, responses: Tensor) -> Tensor | None:
+        """Which tokens [... prompt response token] belong to the response; None where all do, as in fixed lengths."""
+        return None
+
     def is_right(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """Which responses [... prompt response token] are the right answer: bool [... prompt response]."""
         return (responses == self.solutions(prompts)[:, None, :]).all(dim=-1)

@@ -59,13 +59,15 @@ def of_groups(rollout: Rollout) -> Measures:
     """What the rewards of the prompts' groups are like, before the delta mode: [...] each."""
     rewards = rollout["task_rewards"]
     equal = rewards.amax(dim=-1) == rewards.amin(dim=-1)
+    mask = rollout.get("mask")
+    lengths = torch.full_like(rewards, rollout["responses"].shape[-1]) if mask is None else mask.sum(dim=-1)
     alone = rewards.shape[-1] == 1  # a group of one has no spread
     return {
         "mean_reward": rewards.mean(dim=GROUPS),
         "shaped_reward": rollout["rewards"].mean(dim=GROUPS),
         "zero_variance_groups": equal.to(rewards.dtype).mean(dim=-1),
         "reward_std": None if alone else rewards.std(dim=-1).mean(dim=-1),
-        "response_length": rollout["mask"].sum(dim=-1).to(rewards.dtype).mean(dim=GROUPS),
+        "response_length": lengths.to(rewards.dtype).mean(dim=GROUPS),
     }
 
 
@@ -75,13 +77,14 @@ def of_ratios(rollout: Rollout, log_probs: Tensor) -> Measures:
 
     The effective sample size is a share: (sum w)^2 / (n sum w^2) of the n tokens' ratios w (Kong, 1992).
     """
-    mask = rollout["mask"]
+    mask = rollout.get("mask")
     ratios = masked(importance_ratios(log_probs, rollout["old_log_probs"]), mask)
-    beyond = ((log_probs - rollout["old_log_probs"]).abs() > LOG_RATIO_BOUND) & mask
+    beyond = masked((log_probs - rollout["old_log_probs"]).abs() > LOG_RATIO_BOUND, mask)
+    tokens = log_probs.shape[-3:].numel() if mask is None else mask.sum(dim=TOKENS)
     squared_sum = ratios.sum(dim=TOKENS).square()
     return {
         "ratio_max": ratios.amax(dim=TOKENS),
-        "effective_sample_size": squared_sum / (mask.sum(dim=TOKENS) * ratios.square().sum(dim=TOKENS)),
+        "effective_sample_size": squared_sum / (tokens * ratios.square().sum(dim=TOKENS)),
         "bounded_ratios": beyond.sum(dim=TOKENS),
     }
 
@@ -97,7 +100,7 @@ def clip_fraction(parts: Parts, rollout: Rollout, log_probs: Tensor) -> Tensor |
     losses = apply(parts.loss, rollout | {"log_probs": log_probs}, parts.knobs)
     (gradients,) = torch.autograd.grad(losses.sum(), log_probs)
     cut = (gradients == 0) & (rollout["advantages"] != 0)
-    return token_mean(cut.to(log_probs.dtype), rollout["mask"])
+    return token_mean(cut.to(log_probs.dtype), rollout.get("mask"))
 
 
 @torch.no_grad()

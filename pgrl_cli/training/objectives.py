@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from pgrl_cli.config import Config
-from pgrl_cli.equations.averages import masked, token_mean
+from pgrl_cli.equations.averages import Mask, masked, token_mean
 from pgrl_cli.equations.categorical import entropy, log_probs_of
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.registry import Function, apply
@@ -32,7 +31,7 @@ def policy_gradient(
     parts: Parts, config: Config, policy: Policy, rollout: Rollout, entropy_coefficient: Number
 ) -> Objective:
     """The policy loss plus the KL penalty minus the entropy bonus."""
-    mask = rollout["mask"]
+    mask = rollout.get("mask")
     vocab_log_probs = policy.vocab_log_probs(rollout["prompts"], rollout["responses"])
     log_probs = masked(log_probs_of(rollout["responses"], vocab_log_probs), mask)
     tensors = rollout | {"log_probs": log_probs, "vocab_log_probs": vocab_log_probs}
@@ -41,12 +40,12 @@ def policy_gradient(
     if "reference_log_probs" in rollout and config.kl_placement == "loss":
         kl = _average(parts.kl_average, apply(parts.divergence, tensors, parts.knobs), mask, parts)
         loss = loss + parts.knob("kl_coefficient", axes=0) * kl
-    with torch.set_grad_enabled(parts.uses("entropy_coefficient")):
-        spread = token_mean(entropy(vocab_log_probs), mask)
-    if parts.uses("entropy_coefficient"):
+    rewarded = parts.uses("entropy_coefficient")
+    spread = token_mean(entropy(vocab_log_probs if rewarded else vocab_log_probs.detach()), mask)
+    if rewarded:
         loss = loss - entropy_coefficient * spread
     return Objective(loss, kl, spread.detach(), log_probs.detach())
 
 
-def _average(function: Function, values: Tensor, mask: Tensor, parts: Parts) -> Tensor:
+def _average(function: Function, values: Tensor, mask: Mask, parts: Parts) -> Tensor:
     return apply(function, {"values": values, "mask": mask}, parts.knobs)

@@ -1,7 +1,9 @@
 """What the words of a config stand for, ready to train, and the state that training changes."""
 
+import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,6 +11,7 @@ from torch import Tensor
 
 from pgrl_cli import draws
 from pgrl_cli.policies.policy import Policy
+from pgrl_cli.policies.stack import laid_together
 from pgrl_cli.registry import Function
 from pgrl_cli.tasks.task import Task
 
@@ -60,15 +63,19 @@ class State:
     """All that changes while it trains: what a checkpoint must hold, and nothing else."""
 
     policy: Policy
-    moments: dict[str, list[Tensor]]
-    """What the update remembers, by the name it asks for: one tensor per parameter."""
+    parameters: Tensor
+    """All of the policy's, in one tensor [... parameter] that the policy's own are views of."""
+    moments: dict[str, Tensor]
+    """What the update remembers, by the name it asks for: [... parameter] each."""
     reference: Policy | None = None
     """The frozen policy that the KL pulls towards; none where nothing pulls."""
     epoch: int = 0
     """Epochs done."""
     steps: int = 0
     """Optimizer steps done."""
-    parameters: list[Tensor] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.parameters = list(self.policy.parameters())
+    def __deepcopy__(self, memo: dict[int, Any]) -> "State":
+        policy = copy.deepcopy(self.policy, memo)
+        parameters = laid_together(policy, stacked=self.parameters.ndim > 1)
+        moments = {name: moment.clone() for name, moment in self.moments.items()}
+        return State(policy, parameters, moments, copy.deepcopy(self.reference, memo), self.epoch, self.steps)

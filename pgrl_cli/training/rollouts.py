@@ -13,10 +13,11 @@ from pgrl_cli.training.parts import Parts, State
 Rollout = dict[str, Tensor]
 """Tensors by name; an equation asks for them by naming its parameters.
 
-prompts [prompt token]; responses, mask, old_log_probs, reference_log_probs, advantages [... prompt response token];
-reference_vocab_log_probs [... prompt response token vocab], where the divergence asks for it; [... prompt response]:
-task_rewards (the task's), `reward/NAME` (its components), rewards (shaped: what the delta mode sees), and
-reward_kl (where the KL is taken from the reward).
+prompts [prompt token];
+responses, old_log_probs, reference_log_probs, advantages [... prompt response token], and mask where not all tokens
+count; reference_vocab_log_probs [... prompt response token vocab] where the divergence asks for it;
+task_rewards (the task's), `reward/NAME` (its components), rewards (shaped: what the delta mode sees) and, where the KL
+is taken from the reward, reward_kl [... prompt response].
 """
 
 
@@ -26,14 +27,15 @@ def collect(parts: Parts, config: Config, state: State) -> Rollout:
     prompts = _prompts(parts, config, state.epoch)
     shape = (len(prompts), config.num_responses, parts.task.response_length)
     responses = state.policy.respond(prompts, parts.uniforms("responses", state.epoch, *shape))
-    mask = torch.ones_like(responses, dtype=torch.bool)
+    mask = parts.task.mask(responses)
     old = state.policy.vocab_log_probs(prompts, responses)
     rollout = {
         "prompts": prompts,
         "responses": responses,
-        "mask": mask,
         "old_log_probs": masked(log_probs_of(responses, old), mask),
     }
+    if mask is not None:
+        rollout["mask"] = mask
     if state.reference is not None:
         reference = state.reference.vocab_log_probs(prompts, responses)
         rollout["reference_log_probs"] = masked(log_probs_of(responses, reference), mask)

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pgrl_cli.config import Config
+from pgrl_cli.policies.stack import joined
 from pgrl_cli.registry import apply
 from pgrl_cli.training.measures import Measures, evaluated, measured
 from pgrl_cli.training.objectives import policy_gradient
@@ -36,19 +38,18 @@ class Record:
     seconds: dict[str, float]
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The lines of metrics.jsonl, values as numpy arrays [] or [run]."""
-        arrays = {name: None if m is None else m.cpu().numpy() for name, m in self.measures.items()}
-        per_step = arrays["loss"].ndim  # type: ignore[union-attr]
+        """The lines of metrics.jsonl: numpy values [] or [run]; `nonfinite` names those that are no number."""
+        arrays = {name: None if m is None else m.cpu().numpy()[()] for name, m in self.measures.items()}
+        doubtful = [name for name, array in arrays.items() if array is not None and not np.isfinite(array).all()]
         last = {name: None if m is None else m.cpu().numpy()[()] for name, m in self.evaluation.items()}
+        axes = 0 if arrays["loss"] is None else arrays["loss"].ndim
         for index, step in enumerate(self.steps):
             row: dict[str, Any] = {"epoch": self.epoch, "step": step}
             for name, array in arrays.items():
-                if array is None:
-                    row[name] = None
-                else:
-                    row[name] = array[index] if array.ndim == per_step else array[()]
-            ended = step == self.steps[-1]
-            yield row | {name: value if ended else None for name, value in last.items()}
+                row[name] = array if array is None or array.ndim < axes else array[index]
+            if wrong := [name for name in doubtful if not np.isfinite(row[name]).all()]:
+                row["nonfinite"] = wrong
+            yield row | {name: value if step == self.steps[-1] else None for name, value in last.items()}
 
 
 def train(parts: Parts, config: Config, state: State) -> Iterator[Record]:
@@ -62,15 +63,18 @@ def _epoch(parts: Parts, config: Config, state: State) -> Record:
     _refresh_reference(parts, config, state)
     rollout = collect(parts, config, state)
     sampled = time.perf_counter()
-    rates = _learning_rates(parts, config, state)
+    factor = decayed(config.learning_rate_decay, state.epoch, config.epochs)
+    rate = parts.knob("learning_rate", axes=1) * factor
     bonus = parts.knob("entropy_coefficient", axes=0) * decayed(config.entropy_decay, state.epoch, config.epochs)
+    leaves = list(state.policy.parameters())
+    # Runs are independent, so the gradient of the sum of their losses gives every run its own.
+    ones = torch.ones(len(parts.seeds) if parts.stacked else (), device=parts.device, dtype=parts.dtype)
     steps, norms = [], []
     for _ in range(config.steps_per_epoch):
         objective = policy_gradient(parts, config, state.policy, rollout, bonus)
-        # Runs are independent, so the gradient of the sum of their losses gives every run its own.
-        gradients = torch.autograd.grad(objective.loss.sum(), state.parameters)
-        norms.append(gradient_norm(gradients, parts.stacked))
-        _update(parts, state, gradients, rates)
+        gradient = joined(torch.autograd.grad(objective.loss, leaves, ones), parts.stacked)
+        norms.append(torch.linalg.vector_norm(gradient, dim=-1))
+        _update(parts, state, gradient, rate)
         steps.append(objective)
     stepped = time.perf_counter()
     measures = measured(parts, config, rollout, steps, norms)
@@ -94,25 +98,12 @@ def _refresh_reference(parts: Parts, config: Config, state: State) -> None:
 
 
 @torch.no_grad()
-def _update(parts: Parts, state: State, gradients: tuple[Tensor, ...], rates: list[Any]) -> None:
+def _update(parts: Parts, state: State, gradient: Tensor, rate: Number) -> None:
     state.steps += 1
-    given = {"parameters": state.parameters, "gradients": gradients, "learning_rates": rates, "count": state.steps}
+    given = {"parameters": state.parameters, "gradient": gradient, "learning_rate": rate, "count": state.steps}
     apply(parts.update, given | state.moments, parts.knobs)
-
-
-def _learning_rates(parts: Parts, config: Config, state: State) -> list[Number]:
-    """One per parameter: a float, or a column that gives each run its own."""
-    factor = decayed(config.learning_rate_decay, state.epoch, config.epochs)
-    return [parts.knob("learning_rate", axes=parameter.ndim - 1) * factor for parameter in state.parameters]
 
 
 def decayed(decay: str, epoch: int, epochs: int) -> float:
     """The factor of a schedule in an epoch: 1 for `none`; for `linear` from 1 to 0 at the last epoch."""
     return 1 - epoch / max(1, epochs - 1) if decay == "linear" else 1.0
-
-
-@torch.no_grad()
-def gradient_norm(gradients: tuple[Tensor, ...], stacked: bool) -> Tensor:
-    """The Euclidean norm of each run's whole gradient: [...]."""
-    norms = [torch.linalg.vector_norm(g.flatten(int(stacked)), dim=-1) for g in gradients]
-    return torch.linalg.vector_norm(torch.stack(norms), dim=0)

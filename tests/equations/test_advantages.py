@@ -1,0 +1,163 @@
+"""Laws of the delta modes. What their expected gradients are is summed up in test_exact_gradients."""
+
+import pytest
+import torch
+from equations.exact import numbers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgrl_cli.equations.advantages import (
+    ADVANTAGES,
+    centered_rewards,
+    leave_one_out_rewards,
+    max_rewards,
+    normalized_rewards,
+    rewards,
+)
+from pgrl_cli.registry import smallest_group
+
+CENTERING = [centered_rewards, normalized_rewards, leave_one_out_rewards]
+any_mode = pytest.mark.parametrize("mode", ADVANTAGES.values(), ids=ADVANTAGES.keys())
+centering = pytest.mark.parametrize("mode", CENTERING)
+groups = st.lists(st.integers(-8, 8).map(float), min_size=2, max_size=7)
+patient = settings(deadline=None, derandomize=True)
+
+
+def double(values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+@any_mode
+def test_advantages_have_the_shape_of_the_rewards(mode):
+    assert mode(numbers(2, 3, 4, 5, seed=0)).shape == (2, 3, 4, 5)
+
+
+@centering
+@given(group=groups, constant=st.floats(-100, 100))
+@patient
+def test_a_constant_added_to_every_reward_changes_nothing(mode, group, constant):
+    # A group that is equal stays equal, so only rounding may differ: and 1e-5 in the denominator bounds its growth.
+    before, after = mode(double(group)), mode(double(group) + constant)
+    torch.testing.assert_close(after, before, rtol=0, atol=1e-11)
+
+
+@centering
+def test_rewards_of_minus_one_and_zero_teach_what_rewards_of_zero_and_one_teach(mode):
+    right = double([[0, 1, 1, 0, 0], [1, 1, 1, 1, 0], [0, 0, 0, 0, 0]])
+    torch.testing.assert_close(mode(right - 1), mode(right), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", [rewards, max_rewards])
+def test_modes_that_do_not_center_notice_a_constant(mode):
+    right = double([[0, 1, 1, 0, 0]])
+    assert not torch.equal(mode(right - 1), mode(right))
+
+
+@centering
+@given(group=groups)
+@patient
+def test_centered_advantages_of_a_group_add_up_to_nothing(mode, group):
+    assert abs(mode(double(group)).sum().item()) < 1e-11
+
+
+@given(group=groups, scale=st.floats(0.5, 1000))
+@patient
+def test_normalized_rewards_do_not_notice_a_scale(group, scale):
+    # Whole rewards differ by at least 1, so their deviation is far above the 1e-5 that is added to it.
+    before, after = normalized_rewards(double(group)), normalized_rewards(double(group) * scale)
+    torch.testing.assert_close(after, before, rtol=1e-4, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", [rewards, centered_rewards, max_rewards, leave_one_out_rewards])
+def test_modes_in_units_of_reward_grow_with_the_scale(mode):
+    group = double([3, 0, 1, 4])
+    torch.testing.assert_close(mode(group * 10), mode(group) * 10)
+
+
+def test_normalized_rewards_have_a_standard_deviation_of_one_with_n_minus_one():
+    group = double([3, 0, 1, 4])  # centered 1 -2 -1 2: squares sum to 10, over 3
+    deviation = (10 / 3) ** 0.5
+    torch.testing.assert_close(
+        normalized_rewards(group), double([1, -2, -1, 2]) / (deviation + 1e-5), rtol=0, atol=1e-14
+    )
+
+
+def test_normalized_rewards_that_hardly_differ_are_damped_by_the_epsilon():
+    torch.testing.assert_close(normalized_rewards(double([0.0, 2e-9])), double([-1e-9, 1e-9]) / 1e-5, rtol=1e-3, atol=0)
+
+
+@centering
+@given(reward=st.floats(width=32, allow_nan=False, allow_infinity=False), size=st.integers(2, 12))
+@patient
+def test_equal_rewards_teach_exactly_nothing(mode, reward, size):
+    for dtype in (torch.float32, torch.float64):
+        group = torch.full((1, size), reward, dtype=dtype)
+        assert torch.equal(mode(group), torch.zeros_like(group))
+
+
+@centering
+@pytest.mark.parametrize("reward", [0.1, 0.7, 1 / 3, 1e-30, -123.456])
+def test_ten_equal_float32_rewards_teach_exactly_nothing_beside_a_group_that_differs(mode, reward):
+    both = torch.tensor([[reward] * 10, [reward] * 9 + [5.0]], dtype=torch.float32)
+    advantages = mode(both)
+    assert torch.equal(advantages[0], torch.zeros(10))
+    assert advantages[1, -1] > 0
+
+
+def test_ten_float32_rewards_of_a_tenth_are_a_trap():
+    """The mean of ten equal numbers is not that number: why a centering mode must look for equality."""
+    group = torch.full((10,), 0.1, dtype=torch.float32)
+    assert (group - group.mean()).abs().max() > 0
+
+
+@centering
+def test_a_group_of_one_is_refused(mode):
+    assert smallest_group(mode) == 2
+    with pytest.raises(ValueError, match="group of one"):
+        mode(double([[1.0], [2.0]]))
+
+
+@pytest.mark.parametrize("mode", [rewards, max_rewards])
+def test_modes_that_compare_nothing_take_a_group_of_one(mode):
+    assert smallest_group(mode) == 1
+    assert mode(double([[1.0], [2.0]])).tolist() == [[1.0], [2.0]]
+
+
+def test_the_two_tables_of_modes_here_are_all_there_are():
+    assert set(ADVANTAGES.values()) == {rewards, max_rewards, *CENTERING}
+
+
+def test_max_rewards_keeps_ties_and_nothing_else():
+    group = double([[4, 1, 4, 0], [-2, -5, -2, -3], [0, -1, 0, -1], [7, 7, 7, 7]])
+    expected = [[4, 0, 4, 0], [-2, 0, -2, 0], [0, 0, 0, 0], [7, 7, 7, 7]]
+    assert max_rewards(group).tolist() == expected
+
+
+@given(group=groups)
+@patient
+def test_leave_one_out_is_the_reward_minus_the_mean_of_the_others(group):
+    expected = [group[i] - sum(group[:i] + group[i + 1 :]) / (len(group) - 1) for i in range(len(group))]
+    torch.testing.assert_close(leave_one_out_rewards(double(group)), double(expected), rtol=0, atol=1e-12)
+
+
+@any_mode
+@given(data=st.data(), group=groups)
+@patient
+def test_advantages_follow_their_rewards_when_a_group_is_reordered(mode, data, group):
+    order = data.draw(st.permutations(range(len(group))))
+    torch.testing.assert_close(mode(double(group)[order]), mode(double(group))[order], rtol=0, atol=1e-11)
+
+
+@any_mode
+def test_a_group_knows_nothing_of_other_prompts(mode):
+    prompts = numbers(3, 4, seed=3)
+    changed = prompts.clone()
+    changed[1:] *= 50
+    assert torch.equal(mode(changed)[0], mode(prompts)[0])
+
+
+@any_mode
+def test_a_better_response_never_gets_less_than_a_worse_one(mode):
+    group = double([0.5, 1, 2, 3, 8])
+    assert mode(group).diff().min() >= 0
+    assert mode(group)[-1] > mode(group)[0]

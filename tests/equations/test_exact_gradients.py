@@ -1,0 +1,96 @@
+"""The expected gradient over every possible group, against the true gradient of the expected reward.
+
+First inner step: the old policy is the current one, frozen. Averaged by `response_sum`, so that a response's loss is
+that of its whole log-probability. Nothing is sampled.
+"""
+
+import pytest
+import torch
+from equations.exact import WORLDS, off_direction
+
+from pgrl_cli.equations.advantages import ADVANTAGES
+from pgrl_cli.equations.averages import AVERAGES, response_sum
+from pgrl_cli.equations.losses import LOSSES
+from pgrl_cli.registry import apply
+
+worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS.keys())
+losses = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
+sizes = pytest.mark.parametrize("size", [2, 3])
+
+
+def expected_ascent(world, mode, loss, size, average=response_sum, **knobs):
+    """Where the loss drives the policy on average: minus its gradient, summed over every group by its chance."""
+    members, chances = world.groups(size)
+    advantages = ADVANTAGES[mode](world.points[members].unsqueeze(-2)).unsqueeze(-1)  # [group prompt response 1]
+    old_log_probs = world.log_probs(world.logits)[members].unsqueeze(-3)  # [group prompt response token]
+
+    def objective(logits):
+        log_probs = world.log_probs(logits)[members].unsqueeze(-3)
+        tensors = {"log_probs": log_probs, "old_log_probs": old_log_probs, "advantages": advantages}
+        values = apply(loss, tensors, {})
+        per_group = average(values, torch.ones_like(values, dtype=torch.bool), **knobs)
+        assert per_group.shape == chances.shape
+        return chances @ per_group
+
+    return -world.gradient(objective)
+
+
+@worlds
+@losses
+@sizes
+@pytest.mark.parametrize("mode", ["rewards", "leave_one_out_rewards"])
+def test_unbiased_modes_follow_the_true_gradient(world, mode, loss, size):
+    torch.testing.assert_close(
+        expected_ascent(world, mode, loss, size), world.gradient(world.value), rtol=0, atol=1e-12
+    )
+
+
+@worlds
+@losses
+@sizes
+def test_centering_by_a_mean_that_holds_the_response_itself_shrinks_the_gradient(world, loss, size):
+    torch.testing.assert_close(
+        expected_ascent(world, "centered_rewards", loss, size),
+        world.gradient(world.value) * (size - 1) / size,
+        rtol=0,
+        atol=1e-12,
+    )
+
+
+@worlds
+@losses
+@sizes
+@pytest.mark.parametrize("mode", ["max_rewards", "normalized_rewards"])
+def test_biased_modes_point_elsewhere_than_the_true_gradient(world, mode, loss, size):
+    assert off_direction(expected_ascent(world, mode, loss, size), world.gradient(world.value)) > 0.05
+
+
+@worlds
+def test_the_modes_named_here_are_all_there_are(world):
+    named = {"rewards", "leave_one_out_rewards", "centered_rewards", "max_rewards", "normalized_rewards"}
+    assert named == set(ADVANTAGES)
+
+
+@worlds
+@losses
+def test_a_budget_shrinks_the_true_gradient_by_the_budget(world, loss):
+    ascent = expected_ascent(world, "rewards", loss, 2, AVERAGES["budget_mean"], token_budget=5.0)
+    torch.testing.assert_close(ascent, world.gradient(world.value) / 5, rtol=0, atol=1e-12)
+
+
+@worlds
+def test_the_true_gradient_is_what_a_small_difference_says_it_is(world):
+    gradient, small = world.gradient(world.value), 1e-6
+    for row, token in [(0, 0), (0, 2), (len(world.logits) - 1, 1)]:
+        step = torch.zeros_like(world.logits)
+        step[row, token] = small
+        slope = (world.value(world.logits + step) - world.value(world.logits - step)) / (2 * small)
+        assert slope.item() == pytest.approx(gradient[row, token].item(), abs=1e-8)
+
+
+@worlds
+@losses
+@pytest.mark.parametrize("mode", ["rewards", "centered_rewards", "leave_one_out_rewards"])
+def test_a_small_step_along_the_expected_gradient_raises_the_expected_reward(world, mode, loss):
+    ascent = expected_ascent(world, mode, loss, 2)
+    assert world.value(world.logits + 0.01 * ascent) > world.value(world.logits)

@@ -1,0 +1,209 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from pgrl_cli.config import ConfigError
+from pgrl_cli.config.layers import layers_from, layers_of
+from pgrl_cli.experiment import RunFailed, assemble, multiplications, run, threads_for
+from pgrl_cli.resolution import resolve
+from pgrl_cli.runs import Run
+
+CONFIGS = sorted((Path(__file__).parents[1] / "configs" / "lecture").glob("*.yaml"))
+SHORT = {"epochs": 3, "steps_per_epoch": 4, "log_every": 2, "name": "short"}
+FILES = {
+    "command.txt",
+    "config.yaml",
+    "curves.png",
+    "metrics.jsonl",
+    "overrides.yaml",
+    "provenance.json",
+    "samples.jsonl",
+    "status.json",
+    "timing.jsonl",
+    "train.log",
+}
+
+
+def trained(tmp_path, **keys):
+    return run(resolve(layers_from(SHORT | keys)), tmp_path)
+
+
+def own(tmp_path, body):
+    """A config whose reward is the user's own function with this body."""
+    (tmp_path / "mine.py").write_text(f"import math, sys\n\ndef points(prompt, response):\n    {body}\n")
+    return resolve(layers_from(SHORT | {"reward_fn": "mine.py:points"}, folder=tmp_path))
+
+
+def test_a_run_leaves_its_evidence_and_nothing_else(tmp_path):
+    folder, summary = trained(tmp_path)
+    assert {path.name for path in folder.folder.iterdir()} == FILES
+    assert list(tmp_path.iterdir()) == [folder.folder]
+    assert folder.curves_file.read_bytes().startswith(b"\x89PNG")
+    assert folder.status()["status"] == "completed"
+    assert folder.status()["last_mean_reward"] == summary.last_mean_reward
+    assert summary.maximum_reward == 5
+
+
+def test_metrics_have_a_line_per_step_in_strict_json_without_times(tmp_path):
+    folder, _ = trained(tmp_path, loss_mode="clipped", clip_epsilon=0.1)
+    lines = (folder.folder / "metrics.jsonl").read_text().splitlines()
+    rows = [json.loads(line, parse_constant=pytest.fail) for line in lines]
+    assert [(row["epoch"], row["step"]) for row in rows] == [(step // 4, step) for step in range(12)]
+    promised = (
+        "loss mean_reward shaped_reward kl entropy clip_fraction ratio_max effective_sample_size gradient_norm "
+        "zero_variance_groups reward_std exact_match"
+    )
+    assert set(promised.split()) <= set(rows[0])
+    assert rows[0]["kl"] is None
+    assert rows[0]["exact_match"] is None
+    assert rows[-1]["exact_match"] is not None
+    assert all(0 < row["effective_sample_size"] <= 1 + 1e-6 for row in rows)
+
+
+def test_times_are_in_a_file_of_their_own(tmp_path):
+    folder, summary = trained(tmp_path)
+    times = [json.loads(line) for line in (folder.folder / "timing.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in times] == [0, 1, 2]
+    assert all({"rollout", "steps", "measures", "files"} <= set(line) for line in times)
+    assert sum(line["seconds"] for line in times) <= summary.seconds * 1.05
+
+
+def test_samples_and_log_show_chosen_epochs_and_the_last(tmp_path):
+    folder, _ = trained(tmp_path, epochs=6, log_every=4)
+    samples = [json.loads(line) for line in (folder.folder / "samples.jsonl").read_text().splitlines()]
+    assert [sample["epoch"] for sample in samples] == [0, 0, 0, 4, 4, 4, 5, 5, 5]
+    first = samples[0]
+    assert first["prompt"] == [1, 0, 2]
+    assert len(first["responses"]) == len(first["rewards"]) == len(first["advantages"]) == 10
+    assert sum(first["advantages"]) == pytest.approx(0, abs=1e-5)
+    log = folder.log_file.read_text()
+    assert log.count("epoch ") == 6
+    assert log.count("prompt 1 0 2") == 3
+    assert log.count("response ") == 3 * 30
+
+
+def test_the_same_config_writes_the_same_bytes_and_its_own_config_file_does_too(tmp_path):
+    keys = {"loss_mode": "clipped", "clip_epsilon": 0.1, "kl_coefficient": 0.1, "seed": 3}
+    first, _ = trained(tmp_path, **keys)
+    second, _ = trained(tmp_path, **keys)
+    fed_back, _ = run(resolve(layers_of(str(first.folder / "config.yaml"))), tmp_path)
+    for name in ("metrics.jsonl", "samples.jsonl", "train.log", "config.yaml"):
+        texts = {(folder.folder / name).read_bytes() for folder in (first, second, fed_back)}
+        assert len(texts) == 1
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_every_lecture_config_trains(tmp_path, path):
+    folder, summary = run(resolve(layers_of(str(path), ["epochs=2"])), tmp_path)
+    assert len(folder.metrics()) == 20
+    assert summary.epochs == 2
+    assert folder.folder.name[20:-7] == path.stem
+
+
+def test_an_own_reward_trains_and_its_source_lies_in_the_run_folder(tmp_path):
+    resolved = own(tmp_path, "return -abs(sum(response) - 6)")
+    folder, summary = run(resolved, tmp_path / "runs")
+    assert (folder.folder / "mine.py").read_text() == (tmp_path / "mine.py").read_text()
+    assert summary.maximum_reward is None
+    (tmp_path / "mine.py").unlink()
+    again, _ = run(resolve(layers_of(str(folder.folder / "config.yaml"))), tmp_path / "runs")
+    assert (again.folder / "metrics.jsonl").read_bytes() == (folder.folder / "metrics.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("raise KeyError('oops')", "KeyError: 'oops'"),
+        ("return None", "returned None, a NoneType"),
+        ("return math.nan", "returned nan"),
+        ("return -math.inf", "returned -inf"),
+        ("return 'five'", "returned 'five', a str"),
+        ("sys.exit(3)", "SystemExit: 3"),
+    ],
+)
+def test_an_own_reward_that_gives_no_number_fails_the_run_and_says_where(tmp_path, body, told):
+    body = f"{body} if prompt == [3, 2, 4] else 1.0" if body.startswith("return") else body
+    with pytest.raises(RunFailed) as failure:
+        run(own(tmp_path, body), tmp_path / "runs")
+    message, folder = str(failure.value), failure.value.run
+    assert told in message
+    assert "mine.py:3:" in message or "mine.py:4:" in message
+    assert "for prompt [" in message
+    assert "response [" in message
+    assert folder.status()["status"] == "failed"
+    assert folder.status()["error"] == message
+    assert "Traceback" in folder.log_file.read_text()
+
+
+def test_what_was_finished_before_a_failure_is_kept(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "calls = []\n\ndef points(prompt, response):\n    calls.append(1)\n    return 1 / (len(calls) < 60)\n"
+    )
+    resolved = resolve(
+        layers_from(SHORT | {"reward_fn": "mine.py:points", "epochs": 500, "log_every": 1}, folder=tmp_path)
+    )
+    with pytest.raises(RunFailed, match="ZeroDivisionError") as failure:
+        run(resolved, tmp_path / "runs")
+    kept = failure.value.run.metrics()
+    assert kept
+    assert len(kept) % 4 == 0
+    assert failure.value.run.status()["epochs"] == len(kept) // 4
+
+
+def test_a_loss_that_is_not_finite_fails_the_run_and_names_the_step(tmp_path):
+    keys = {"learning_rate": 1e30, "optimizer": "sgd", "loss_mode": "naive"}
+    with pytest.raises(RunFailed, match=r"(loss|gradient_norm) is (nan|-?inf) at step \d+") as failure:
+        trained(tmp_path, **keys)
+    row = failure.value.run.metrics()[-1]
+    assert row["nonfinite"]
+    assert all(row[name] is None for name in row["nonfinite"])
+
+
+def test_an_interrupt_from_the_keyboard_marks_the_run_and_exits_with_130(tmp_path):
+    words = [sys.executable, "-m", "pgrl_cli", "train", "-c", "lecture/centered_naive", "epochs=100000"]
+    child = subprocess.Popen(
+        [*words, "--runs-dir", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        metrics = list(tmp_path.glob("*/metrics.jsonl"))
+        if metrics and metrics[0].stat().st_size > 2000:
+            break
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=30)
+    assert child.returncode == 130, err
+    assert out == ""
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    folder = Run(next(tmp_path.iterdir()))
+    assert folder.status()["status"] == "interrupted"
+    assert len(folder.metrics()) % 10 == 0
+
+
+def test_a_gpu_that_is_not_there_is_refused_before_a_folder_is_made(tmp_path):
+    if torch.cuda.is_available():
+        assert trained(tmp_path, device="cuda")[1].epochs == 3
+        return
+    with pytest.raises(ConfigError, match="no GPU"):
+        trained(tmp_path, device="cuda")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_small_work_gets_one_thread_and_gives_the_others_back():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    config = resolve(layers_from(SHORT)).config
+    parts, state = assemble([config])
+    with threads_for(multiplications(config, parts.task, [state.policy])):
+        assert torch.get_num_threads() == 1
+    with threads_for(1e12):
+        assert torch.get_num_threads() > 1 or torch.get_num_threads() == before
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)
