@@ -264,7 +264,16 @@ def _numbers(configs: Sequence[Config], device: torch.device, dtype: torch.dtype
         values = [config.settings[name] for config in configs]
         if None not in values:
             columns[name] = torch.tensor(values, device=device, dtype=dtype).view(-1, 1, 1, 1)
+        elif any(value is not None for value in values):
+            raise ValueError(f"Runs of one stack must all set {name}, or none may.")
+    _refuse_other_differences(configs, {*columns, "seed", "name"})
     return numbers | columns
+
+
+def _refuse_other_differences(configs: Sequence[Config], may_differ: set[str]) -> None:
+    for name, value in configs[0].settings.items():
+        if name not in may_differ and any(config.settings.get(name) != value for config in configs):
+            raise ValueError(f"Runs of one stack must agree in {name}.")
 
 
 def _device(config: Config, work: float) -> torch.device:

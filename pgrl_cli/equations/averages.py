@@ -1,9 +1,9 @@
 """How token losses become one number per run: who counts the same?
 
-values, mask [... prompt response token] -> [...]. A token outside the mask counts for nothing, even if it is NaN,
-and neither does a response without any token; without a mask (None) every token counts. The weights of one response
-of L tokens, among N responses: token_mean 1/(all tokens), response_mean 1/(N L), response_sum 1/N, budget_mean
-1/(N budget).
+values, mask [... prompt response token] -> [...]. A token outside the mask counts for nothing, even if it is NaN;
+without a mask (None) every token counts. The weight of a token in a response of L tokens, among N responses:
+token_mean 1/(all tokens), response_mean 1/(N L), response_sum 1/N, budget_mean 1/(N budget). A response without any
+token adds nothing, but is one of the N.
 """
 
 import torch

@@ -4,7 +4,6 @@ vocab_log_probs [... vocab] are normalised log-probabilities over the whole voca
 """
 
 from torch import Tensor
-from torch.nn.functional import hardtanh
 
 LOG_RATIO_BOUND = 20.0
 """A ratio is exponentiated no further than exp(20) = 5e8: beyond lies overflow, in the backward pass first."""
@@ -37,5 +36,9 @@ def inverse_cdf(vocab_log_probs: Tensor, uniforms: Tensor) -> Tensor:
 
 
 def bounded(log_ratios: Tensor) -> Tensor:
-    """Log-ratios, held where exponentiating them is safe."""
-    return hardtanh(log_ratios, -LOG_RATIO_BOUND, LOG_RATIO_BOUND)  # a clamp with one kernel backwards
+    """Log-ratios, held where exponentiating them is safe.
+
+    The value is held, the gradient passes: beyond the bound a loss still pulls the right way, with bounded strength.
+    """
+    values = log_ratios.detach()
+    return values.clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND) + (log_ratios - values)

@@ -62,7 +62,9 @@ def importance_ratios(log_probs: Tensor, old_log_probs: Tensor) -> Tensor:
 
 def _clip(ratios: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
     if isinstance(low, Tensor) or isinstance(high, Tensor):
-        return ratios.clamp(torch.as_tensor(low), torch.as_tensor(high))
+        low = torch.as_tensor(low, dtype=ratios.dtype, device=ratios.device)
+        high = torch.as_tensor(high, dtype=ratios.dtype, device=ratios.device)
+        return ratios.clamp(low, high)
     return ratios.clamp(low, high)
 
 

@@ -35,7 +35,8 @@ class PositionalPolicy(PositionwisePolicy):
     def decode(self, prompts: Tensor) -> Tensor:
         # Plain products of flattened axes: on tensors this small, parsing an einsum costs more than the product.
         *runs, vocab, width = self.embedding.shape
-        embedded = self.embedding.index_select(-2, prompts.flatten()).view(*runs, len(prompts), -1)
+        asked, tokens = len(prompts), self.decoders.shape[-1] // width
+        embedded = self.embedding.index_select(-2, prompts.flatten()).view(*runs, asked, self.encoders.shape[-2])
         decoded = embedded @ self.encoders @ self.decoders
-        logits = decoded.view(*runs, -1, width) @ self.embedding.mT
-        return logits.view(*runs, len(prompts), 1, -1, vocab)
+        logits = decoded.view(*runs, asked * tokens, width) @ self.embedding.mT
+        return logits.view(*runs, asked, 1, tokens, vocab)

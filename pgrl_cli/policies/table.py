@@ -13,14 +13,16 @@ def table(task: Task, normals: Normals) -> Policy:
 
 
 class TablePolicy(PositionwisePolicy):
-    """Parameter: table [... prompt token vocab]."""
+    """Parameter: table [... prompt token vocab], a row for each different prompt."""
 
     prompts: Tensor
 
     def __init__(self, task: Task):
         super().__init__()
-        self.register_buffer("prompts", task.prompts, persistent=False)
-        self.table = nn.Parameter(torch.zeros(len(task.prompts), task.response_length, task.vocab_size))
+        different = list(dict.fromkeys(map(tuple, task.prompts.tolist())))
+        known = task.prompts if len(different) == len(task.prompts) else task.prompts.new_tensor(different)
+        self.register_buffer("prompts", known, persistent=False)
+        self.table = nn.Parameter(torch.zeros(len(known), task.response_length, task.vocab_size))
 
     def decode(self, prompts: Tensor) -> Tensor:
         if prompts is self.prompts:

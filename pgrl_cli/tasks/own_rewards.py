@@ -13,15 +13,19 @@ from importlib.util import module_from_spec, spec_from_file_location
 from numbers import Real
 from pathlib import Path
 from traceback import extract_tb
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
+from einops import rearrange
 from torch import Tensor
 
 from pgrl_cli.registry import Function
 
 Points = Callable[[list[int], list[int]], Any]
 """(prompt, response) -> a number."""
+LARGEST = torch.finfo(torch.float32).max
 
 
 class RewardError(Exception):
@@ -34,22 +38,46 @@ def own_reward(path: Path, name: str) -> Function:
     The result maps prompts [prompt token], responses [... prompt response token] to [... prompt response].
     Raises RewardError where the file or the function fails, or the answer is no finite number.
     """
-    points = _load(path, name)
+    beside = _Beside(path.parent)
+    with beside:
+        points = _load(path, name)
     known: dict[tuple[int, ...], float] = {}
 
     def reward(prompts: Tensor, responses: Tensor) -> Tensor:
         length = prompts.shape[-1]
         asked = prompts[:, None, :].expand(*responses.shape[:-1], length)
-        rows, where = torch.cat([asked, responses], dim=-1).flatten(0, -2).cpu().unique(dim=0, return_inverse=True)
-        answers = []
-        for row in map(tuple, rows.tolist()):
-            if row not in known:
-                known[row] = _ask(points, path, list(row[:length]), list(row[length:]))
-            answers.append(known[row])
-        return torch.tensor(answers, dtype=torch.float64)[where].view(responses.shape[:-1]).to(responses.device)
+        pairs = rearrange(torch.cat([asked, responses], dim=-1), "... token -> (...) token")
+        rows, where = pairs.cpu().unique(dim=0, return_inverse=True)
+        cases = list(map(tuple, rows.tolist()))
+        if unknown := [case for case in cases if case not in known]:
+            with beside:
+                for case in unknown:
+                    known[case] = _ask(points, path, list(case[:length]), list(case[length:]))
+        answers = torch.tensor([known[case] for case in cases], dtype=torch.float64)
+        return answers[where].view(responses.shape[:-1]).to(responses.device)
 
     reward.__name__ = name
     return reward
+
+
+class _Beside:
+    """While it is entered, the user's code may import what lies in its folder; each reward has its own modules."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.modules: dict[str, ModuleType] = {}
+
+    def __enter__(self) -> None:
+        sys.path.insert(0, str(self.folder))
+        self.before = set(sys.modules)
+        sys.modules.update(self.modules)
+
+    def __exit__(self, *_: object) -> None:
+        sys.path.remove(str(self.folder))
+        for name in set(sys.modules) - self.before:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file is not None and Path(file).is_relative_to(self.folder):
+                self.modules[name] = sys.modules.pop(name)
 
 
 def _load(path: Path, name: str) -> Points:
@@ -57,14 +85,12 @@ def _load(path: Path, name: str) -> Points:
     if spec is None or spec.loader is None:
         raise RewardError(f"{path} is no Python file.")
     module = module_from_spec(spec)
-    sys.path.insert(0, str(path.parent))  # so that it may import what lies beside it
+    sys.modules[spec.name] = module  # dataclasses look their own module up
     try:
         spec.loader.exec_module(module)
         found = getattr(module, name)
     except (Exception, SystemExit) as error:
         raise RewardError(f"{path}:{_line_in(path, error)}: loading {name!r} failed: {_told(error)}") from error
-    finally:
-        sys.path.remove(str(path.parent))
     if not callable(found):
         raise RewardError(f"{path}: {name!r} is {type(found).__name__}, not a function of (prompt, response).")
     return found
@@ -78,19 +104,22 @@ def _ask(points: Points, path: Path, prompt: list[int], response: list[int]) -> 
         line = _line_in(path, error)
         raise RewardError(f"{path}:{line}: the reward failed {case}: {_told(error)}") from error
     line = getattr(getattr(points, "__code__", None), "co_firstlineno", 1)
-    if not isinstance(answer, Real):
+    if not isinstance(answer, Real | np.bool_):
         kind = type(answer).__name__
         hint = "" if answer is None else " (wrap it in float())"
         raise RewardError(f"{path}:{line}: the reward returned {answer!r:.80}, a {kind}, {case}: no number{hint}.")
-    number = float(answer)
-    if not math.isfinite(number):
-        raise RewardError(f"{path}:{line}: the reward returned {number} {case}: it must be finite.")
+    try:
+        number = float(answer)
+    except OverflowError:
+        number = math.inf
+    if not abs(number) <= LARGEST:
+        raise RewardError(f"{path}:{line}: the reward returned {answer!r:.80} {case}: it must be finite.")
     return number
 
 
 def _line_in(path: Path, error: BaseException) -> int:
     """The deepest line of the user's file that led to an error."""
-    if isinstance(error, SyntaxError) and error.lineno is not None:
+    if isinstance(error, SyntaxError) and error.filename == str(path) and error.lineno is not None:
         return error.lineno
     lines = [frame.lineno for frame in extract_tb(error.__traceback__) if Path(frame.filename) == path]
     return next((line for line in reversed(lines) if line is not None), 1)

@@ -3,8 +3,11 @@
 Every reward: prompts [prompt token], responses [... prompt response token] -> points [... prompt response].
 """
 
+from typing import Annotated
+
 import numpy as np
 import torch
+from annotated_types import Ge, Le
 from torch import Tensor
 
 from pgrl_cli import draws
@@ -12,6 +15,7 @@ from pgrl_cli.registry import Count, KnobError, Seed, Whole, table
 from pgrl_cli.tasks.task import Task, score
 
 LECTURE_PROMPTS = [[1, 0, 2], [3, 2, 4], [1, 2, 3]]
+VocabSize = Annotated[int, Ge(1), Le(1_000_000)]
 MOST_HELD_OUT = 100
 """How many prompts are held out unless `held_out_count` says otherwise."""
 
@@ -21,7 +25,7 @@ def sorting(
     prompts: list[list[int]] | None = None,
     prompt_count: Count | None = None,
     prompt_length: Count = 3,
-    vocab_size: Count | None = None,
+    vocab_size: VocabSize | None = None,
     prompts_seed: Seed = 0,
     held_out_count: Whole | None = None,
 ) -> Task:
@@ -76,11 +80,11 @@ def _listed(prompts: list[list[int]], vocab_size: int | None) -> Tensor:
     if len(lengths) > 1:
         told = ", ".join(str(length) for length in sorted(lengths))
         problems.append(f"all prompts must have one length; these have {told} numbers")
-    outside = sorted({n for prompt in prompts for n in prompt if n < 0 or (vocab_size is not None and n >= vocab_size)})
+    most = 1_000_000 if vocab_size is None else vocab_size
+    outside = sorted({number for prompt in prompts for number in prompt if not 0 <= number < most})
     if outside:
-        top = "" if vocab_size is None else f" to {vocab_size - 1}"
         told = ", ".join(str(number) for number in outside)
-        problems.append(f"{told} lies outside the vocabulary, which is 0{top or ' upwards'}")
+        problems.append(f"{told} lies outside the vocabulary, which is 0 to {most - 1}")
     if problems:
         raise KnobError(*(("prompts", problem) for problem in problems))
     return torch.tensor(prompts)

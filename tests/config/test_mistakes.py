@@ -1,6 +1,5 @@
 """Invented mistakes: each is told with its file, its line, what came, what was possible, and the nearest name."""
 
-import re
 import types
 from collections.abc import Callable
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -247,7 +246,7 @@ def test_a_mistake_is_told_with_its_line_and_nothing_else_is_blamed(problems: Pr
 )
 def test_what_depends_on_a_mistake_is_not_judged_by_a_default(problems: Problems, text: str, lines: list[int]) -> None:
     told = problems(text)
-    assert [int(problem.split(":")[1]) for problem in told] == lines, told
+    assert [problem.partition(": ")[0] for problem in told] == [f"mine.yaml:{line}" for line in lines], told
 
 
 @pytest.mark.parametrize("word", OTHER_WORDS)
@@ -314,17 +313,12 @@ def a_dead_place(knob: str) -> dict[str, str] | None:
 
 
 @pytest.mark.parametrize("knob", [knob for knob in every_knob() if a_dead_place(knob)])
-class TestAKnobThatTurnsNothing:
-    def test_is_a_mistake_where_it_stands_beside_the_word(self, problems: Problems, knob: str) -> None:
-        words = a_dead_place(knob) or {}
-        text = "".join(f"{key}: {word}\n" for key, word in words.items())
-        told = problems(f"{text}{knob}: 1\n")
-        assert any(problem.startswith(f"mine.yaml:{len(words) + 1}: {knob} turns nothing here") for problem in told)
-
-    def test_is_a_mistake_on_a_command_line_that_knows_the_files_word(self, problems: Problems, knob: str) -> None:
-        words = a_dead_place(knob) or {}
-        told = problems("".join(f"{key}: {word}\n" for key, word in words.items()), f"{knob}=1")
-        assert any(problem.startswith(f"command line: {knob}=1: {knob} turns nothing here") for problem in told)
+def test_a_knob_that_turns_nothing_is_a_mistake_beside_the_word_and_above_it(problems: Problems, knob: str) -> None:
+    words = a_dead_place(knob) or {}
+    text = "".join(f"{key}: {word}\n" for key, word in words.items())
+    beside, above = problems(f"{text}{knob}: 1\n"), problems(text, f"{knob}=1")
+    assert any(problem.startswith(f"mine.yaml:{len(words) + 1}: {knob} turns nothing here") for problem in beside)
+    assert any(problem.startswith(f"command line: {knob}=1: {knob} turns nothing here") for problem in above)
 
 
 @pytest.mark.parametrize("mode", [mode for mode, delta in TABLES["delta_mode"].items() if smallest_group(delta) > 1])
@@ -361,13 +355,13 @@ def test_what_belongs_to_the_kl_is_legal_without_a_kl(resolved: Resolve, text: s
     assert resolved(text).notes == ()
 
 
-@pytest.mark.parametrize("size", [300, 3000, 100_000])
+@pytest.mark.parametrize("size", [300, 50_000])
 @pytest.mark.parametrize(
     "text",
     ["? {}\n: 1\n", "a: !{} 1\n", "reward_fn: {}\n", "reward_fn: {}.py:points\n", "base: {}\n", "name: {}\n"],
     ids=["key", "tag", "reward", "reward file", "base", "name"],
 )
-def test_a_long_word_makes_no_long_message(problems: Problems, text: str, size: int) -> None:
+def test_a_long_word_is_told_in_a_message_that_can_be_read(problems: Problems, text: str, size: int) -> None:
     (problem,) = problems(text.format("x" * size))
-    assert re.search(r"mine\.yaml:1: ", problem)
+    assert problem.startswith("mine.yaml:1: ")
     assert len(problem) < 2000

@@ -146,7 +146,7 @@ def test_more_prompts_than_there_are_is_an_error(count, held_out, told):
         ([[]], None, ["none may be empty"]),
         ([[1, 2], []], None, ["none may be empty", "0, 2 numbers"]),
         ([[1, 2], [3]], None, ["1, 2 numbers"]),
-        ([[1, 2], [0, -1]], None, ["-1 lies outside", "0 upwards"]),
+        ([[1, 2], [0, -1]], None, ["-1 lies outside", "0 to 999999"]),
         ([[1, 2], [0, 5]], 3, ["5 lies outside", "0 to 2"]),
         ([[0, 9], [3], []], 3, ["none may be empty", "0, 1, 2 numbers", "3, 9 lies outside", "0 to 2"]),
     ],

@@ -60,6 +60,20 @@ def test_a_run_is_the_same_alone_and_side_by_side(policy, size):
     assert state.parameters.shape[0] == size
 
 
+@pytest.mark.parametrize(
+    ("differing", "told"),
+    [
+        ([{"clip_low": None}, {"clip_low": 0.1}], "must all set clip_low"),
+        ([{"epochs": 2}, {"epochs": 3}], "must agree in epochs"),
+        ([{"delta_mode": "rewards"}, {"delta_mode": "max_rewards"}], "must agree in delta_mode"),
+        ([{"adam_beta1": 0.5}, {"adam_beta1": 0.9}], "must agree in adam_beta1"),
+    ],
+)
+def test_runs_that_differ_in_what_does_not_broadcast_are_not_stacked(differing, told):
+    with pytest.raises(ValueError, match=told):
+        assemble([config(**CLIPPED | keys) for keys in differing])
+
+
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
     assert rows(config(seed=1)) == rows(config(seed=1))
     assert rows(config(seed=1)) != rows(config(seed=2))
