@@ -69,6 +69,10 @@ HOSTILE: dict[str, tuple[str | bytes, str]] = {
         b"prompts: [" + b"[a]," * 90_000 + b"]",
         "mine.yaml:1: prompts: came [['a'], ['a'], ",
     ),
+    "a hundred thousand tokens outside the vocabulary": (
+        f"prompts: [{list(range(100_000))}]\nvocab_size: 5\n",
+        "mine.yaml:1: prompts: ",
+    ),
     "a megabyte of prompts": (b"prompts: [" + b"[1]," * 240_000 + b"]", "mine.yaml:1: more than 200000 values"),
 }
 

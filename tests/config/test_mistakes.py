@@ -147,7 +147,7 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     ),
     "a negative token": (
         "prompts: [[1, -2]]\n",
-        ["mine.yaml:1: prompts: -2 lies outside the vocabulary, which is 0 upwards"],
+        ["mine.yaml:1: prompts: -2 lies outside the vocabulary, which is 0 "],
     ),
     "a token beyond 64 bits": ("seed: 1\nprompts: [[99999999999999999999, 1]]\n", ["mine.yaml:2: prompts: "]),
     "a prompt that is a number": (
@@ -204,7 +204,8 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     "two equal keys": ("seed: 1\nepochs: 2\nseed: 3\n", ["mine.yaml:3: the key 'seed' stands here and on line 1"]),
     "a tab": ("seed: 1\nreward_fn:\n\tsort_exact_reward: 1\n", ["mine.yaml:3: is no YAML: "]),
     "many at once, in the order of their lines": (
-        "epochs: 0\n# a comment\nlr: 1\ndelta_mode: center_rewards\nclip_epsilon: 0.1\nprompts: [[1], [2, 3]]\nseed: yes\n",
+        "epochs: 0\n# a comment\nlr: 1\ndelta_mode: center_rewards\nclip_epsilon: 0.1\n"
+        "prompts: [[1], [2, 3]]\nseed: yes\n",
         [
             "mine.yaml:1: epochs: came 0",
             "mine.yaml:3: unknown key 'lr': here it is spelled 'learning_rate'",

@@ -1,0 +1,77 @@
+"""What there is to choose from: each kind names exactly its table's words, with every knob and default."""
+
+import re
+
+import pytest
+
+from pgrl_cli.config import KEYS
+from pgrl_cli.listing import KINDS, markdown, words_of
+from pgrl_cli.registry import REQUIRED, knobs, smallest_group
+from pgrl_cli.tasks import TASKS
+from pgrl_cli.words import TABLES
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of a markdown table's rows, without its head."""
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
+
+
+def test_every_table_that_a_key_has_is_listed_and_rewards_beside_them() -> None:
+    assert {*KINDS.values(), "kl_average"} == {*TABLES, "reward_fn"}
+    assert set(KINDS.values()) <= set(KEYS)
+    assert TABLES["kl_average"] is TABLES["average"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "rewards"])
+def test_a_kind_names_exactly_the_words_of_its_table(kind: str) -> None:
+    assert [word.name for word in words_of(kind)] == list(TABLES[KINDS[kind]])
+
+
+def test_rewards_are_those_of_every_task_with_the_tasks_name() -> None:
+    listed = [(word.name, re.findall(r"\(task (\w+)\)$", word.meaning)) for word in words_of("rewards")]
+    assert listed == [(name, [task]) for task, build in TASKS.items() for name in build().rewards]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_word_has_a_meaning_of_its_own(kind: str) -> None:
+    meanings = [word.meaning for word in words_of(kind)]
+    assert all(len(meaning) > 15 for meaning in meanings)
+    assert len(set(meanings)) == len(meanings)
+    assert not any("\n" in meaning or meaning.endswith(".") for meaning in meanings)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "rewards"])
+def test_every_knob_is_told_with_its_default(kind: str) -> None:
+    for word in words_of(kind):
+        expected = knobs(TABLES[KINDS[kind]][word.name])
+        told = dict(re.split(r": | (?=\()", knob) for knob in word.knobs.split(", ") if knob)
+        assert list(told) == list(expected)
+        for name, knob in expected.items():
+            if knob.default is None:
+                assert told[name] == "null"
+            elif knob.default is REQUIRED:
+                assert told[name] == "(the task's)"
+            else:
+                assert float(told[name]) == knob.default
+
+
+def test_a_mode_that_compares_responses_says_how_many_it_needs() -> None:
+    for word in words_of("deltas"):
+        needed = smallest_group(TABLES["delta_mode"][word.name])
+        assert (f"needs num_responses {needed} or more" in word.meaning) is (needed > 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_markdown_has_a_row_of_three_cells_per_word(kind: str) -> None:
+    text = markdown({kind: KINDS[kind]})
+    assert text.startswith(f"**{kind}**\n\n| `{KINDS[kind]}` | meaning | knobs |\n|---|---|---|\n")
+    cells = rows(text)
+    assert all(len(row) == 3 for row in cells)
+    assert [row[0] for row in cells] == [f"`{word.name}`" for word in words_of(kind)]
+    assert [row[1] for row in cells] == [word.meaning.replace("|", "∥") for word in words_of(kind)]
+    assert [row[2].replace("`", "") for row in cells] == [word.knobs for word in words_of(kind)]
+
+
+def test_markdown_of_all_is_that_of_each() -> None:
+    assert markdown() == "\n".join(markdown({kind: key}) for kind, key in KINDS.items())
