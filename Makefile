@@ -1,11 +1,12 @@
 # make demo   the lecture's experiment, from a fresh clone to a picture
 # make test   everything CI runs
 # make bench  the speed of the trainer beside the yardstick's
+# make seeds  the lecture's configs over 32 seeds
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test format bench clean
+.PHONY: demo test format bench seeds clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -29,6 +30,9 @@ format: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/one_run.py
+
+seeds: $(INSTALLED)
+	$(BIN)/python benchmarks/lecture_seeds.py
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

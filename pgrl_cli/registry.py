@@ -70,8 +70,14 @@ def knobs(function: Function) -> dict[str, Knob]:
 
 def apply(function: Function, tensors: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
     """Call a function with the tensors and the knobs it asks for."""
-    chosen = {name: settings[name] for name in knobs(function) if name in settings}
-    return function(*(tensors[name] for name in needs(function)), **chosen)
+    names, turned = _asked_for(function)
+    chosen = {name: settings[name] for name in turned if name in settings}
+    return function(*[tensors[name] for name in names], **chosen)
+
+
+@cache
+def _asked_for(function: Function) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return needs(function), tuple(knobs(function))
 
 
 def first_line(function: Function) -> str:
