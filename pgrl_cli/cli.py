@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pgrl_cli import __version__
-from pgrl_cli.config.problems import ConfigError
+from pgrl_cli.config.problems import ConfigError, Problem
 from pgrl_cli.config.shipped import find, first_comment, shipped_folder, shipped_names
 
 if TYPE_CHECKING:
@@ -176,8 +176,9 @@ def config_cp(
         source = find(name, shipped_folder())
         target = dest / source.name if dest.is_dir() else dest
         if target.exists():
-            _err().print(f"error: {target} exists; nothing was copied")
-            raise typer.Exit(2)
+            raise ConfigError([Problem("exists; nothing was copied", str(target))])
+        if not target.parent.is_dir():
+            raise ConfigError([Problem("there is no folder to copy into", str(target.parent))])
         shutil.copyfile(source, target)
         print(target)
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from pgrl_cli import draws, logs, runs
-from pgrl_cli.config import Config, ConfigError, Problem, yaml12
+from pgrl_cli.config import Config, ConfigError, yaml12
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.equations.divergences import DIVERGENCES
@@ -85,7 +85,7 @@ def run(
     Raises ConfigError before a folder is made, RunFailed after. Ctrl-C marks the run and passes on.
     """
     config = resolved.config
-    refuse_a_missing_gpu(config)
+    refuse_a_missing_gpu(resolved)
     folder = runs.create(config.name, runs_dir, _texts(resolved, command), list(dict.fromkeys(config.sources.values())))
     progress = Progress()
     try:
@@ -138,10 +138,11 @@ def assemble(configs: Sequence[Config]) -> tuple[Parts, State]:
     return parts, State(policy, parameters, moments)
 
 
-def refuse_a_missing_gpu(config: Config) -> None:
+def refuse_a_missing_gpu(resolved: Resolved) -> None:
     """Raise ConfigError where a config asks for a GPU that is not there."""
-    if config.device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError([Problem("device: came 'cuda', but torch sees no GPU here; write auto or cpu", config.name)])
+    if resolved.config.device == "cuda" and not torch.cuda.is_available():
+        message = "device: came 'cuda', but torch sees no GPU here; write auto or cpu"
+        raise ConfigError([resolved.places["device"].problem(message)])
 
 
 def multiplications(config: Config, task: Task, policies: Sequence[Policy]) -> float:

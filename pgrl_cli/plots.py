@@ -1,5 +1,6 @@
 """Pictures of runs, as PNG files. matplotlib's object interface, imported only when a picture is drawn."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,13 +28,15 @@ def draw_curves(metrics: Sequence[dict[str, Any]], path: Path, *, title: str, ma
         _draw_match(panels[1], metrics, matches)
     _draw_loss(panels[-1], metrics)
     panels[-1].set_xlabel("optimizer step")
-    figure.suptitle(title, fontsize=11, color=INK)
+    figure.suptitle(title, fontsize=11, color=INK).set_parse_math(False)  # a name may hold a $
     for panel in panels:
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(axis="y", color="#e4e4e4", linewidth=0.8)
         panel.set_axisbelow(True)
     figure.align_ylabels(panels)
-    figure.savefig(path, dpi=150)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a name may hold what the font lacks
+        figure.savefig(path, dpi=150)
 
 
 def _draw_reward(panel: Any, metrics: Sequence[dict[str, Any]], maximum: float | None) -> None:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from pgrl_cli.config import KEYS, OTHER_WORDS, Config, yaml12
+from pgrl_cli.config import KEYS, OTHER_WORDS, Config
 from pgrl_cli.config.kinds import fitted, misfit, told
 from pgrl_cli.config.layers import Entry, Layers
 from pgrl_cli.config.own_reward_words import own_reward_word
-from pgrl_cli.config.problems import ConfigError, Problem, listed, nearest
+from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, nearest, short
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, knobs, smallest_group
@@ -21,6 +21,8 @@ from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.words import DEAD, TABLES, every_knob, knobs_of, owners
 
+MOST_HINTS = 50
+"""Unknown keys that a nearest name is looked for."""
 ANNOTATIONS = get_type_hints(Config, include_extras=True)
 
 
@@ -29,6 +31,8 @@ class Resolved:
     """A config that can run, and what a person should hear about it."""
 
     config: Config
+    places: Mapping[str, Entry] = field(default_factory=dict)
+    """Where each key was written that was."""
     notes: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
 
@@ -43,8 +47,8 @@ class _Resolution:
     layers: Layers
     given: dict[str, Entry] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    wrong_words: set[str] = field(default_factory=set)
-    """Keys whose word names nothing: what depends on them cannot be judged."""
+    wrong: set[str] = field(default_factory=set)
+    """Keys with a problem: what depends on them cannot be judged."""
     sources: dict[str, Path] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
@@ -53,10 +57,10 @@ class _Resolution:
 
     def resolved(self) -> Resolved:
         self.merge()
-        self.bury_by_value()
         words = self.words()
         live = knobs_of(words)
         self.bury_by_word(words, live)
+        self.bury_by_value()
         values = self.values(live)
         task = self.task(values)
         self.fill_in(values, live, task)
@@ -67,36 +71,40 @@ class _Resolution:
         plain = {key: value for key, value in values.items() if key in KEYS}
         chosen = {key: values[key] for key in live if key in values}
         config = Config(**plain, knobs=chosen, sources=self.sources)
-        return Resolved(config, tuple(self.notes), tuple(self.layers.overrides))
+        return Resolved(config, dict(self.given), tuple(self.notes), tuple(self.layers.overrides))
+
+    def tell(self, key: str, message: str, entry: Entry | None = None) -> None:
+        """Note a problem of a key, where it was written or in the file as a whole."""
+        entry = entry or self.given.get(key)
+        self.wrong.add(key)
+        told_key = f"{key}: {message}"
+        self.problems.append(entry.problem(told_key) if entry else Problem(told_key, self.layers.file))
 
     def merge(self) -> None:
         """The highest value of each known key; a dotted override replaces one entry of a map."""
         known = {*KEYS, *every_knob()}
+        unknown = 0
         for layer in self.layers.layers:
             for key, entry in layer.items():
                 head, _, rest = key.partition(".")
                 if key in OTHER_WORDS or head not in known:
-                    self.problems.append(entry.problem(self.unknown(key, known)))
+                    unknown += 1
+                    self.problems.append(entry.problem(_unknown(key, known if unknown <= MOST_HINTS else set())))
                 elif not rest:
                     self.given[key] = entry
                 elif head != "reward_fn":
-                    self.problems.append(entry.problem(f"unknown key {key!r}: {head} is no map"))
+                    self.problems.append(entry.problem(f"unknown key {short(key)!r}: {head} is no map"))
                 else:
                     self.put_into_map(head, rest, entry)
-
-    def unknown(self, key: str, known: set[str]) -> str:
-        if key in OTHER_WORDS:
-            return f"unknown key {key!r}: here it is spelled {OTHER_WORDS[key]!r}"
-        same = [word for word in known if word.lower() == key.lower().replace("-", "_")]
-        return f"unknown key {key!r}.{f' Did you mean {same[0]!r}?' if same else nearest(key, sorted(known))}"
 
     def put_into_map(self, head: str, rest: str, entry: Entry) -> None:
         below = self.given.get(head)
         if below is None or not isinstance(below.value, dict):
-            what = "not set" if below is None else f"the single word {below.value!r}"
-            self.problems.append(entry.problem(f"{head} is {what} here, not a map: there is no {rest!r} in it"))
+            what = "not set" if below is None else f"the single word {brief(below.value)}"
+            message = f"{head} is {what} here, not a map: there is no {short(rest)!r} in it"
+            self.problems.append(entry.problem(message))
             return
-        self.given[head] = Entry(below.value | {rest: entry.value}, entry.file, entry.line, below.folder, entry.level)
+        self.given[head] = below.with_part(rest, entry)
 
     def bury_by_value(self) -> None:
         self.choose_prompts()
@@ -108,11 +116,11 @@ class _Resolution:
 
     def choose_prompts(self) -> None:
         """Listed prompts and a number of generated ones exclude each other; the higher layer wins."""
-        listed, drawn = self.given.get("prompts"), self.given.get("prompt_count")
-        if listed is None or drawn is None or listed.value is None or drawn.value is None:
+        listed_ones, drawn = self.given.get("prompts"), self.given.get("prompt_count")
+        if listed_ones is None or drawn is None or listed_ones.value is None or drawn.value is None:
             return
-        if drawn.level > listed.level:
-            self.bury("prompts", ("prompt_count",), f"prompt_count={drawn.value} generates them")
+        if drawn.level > listed_ones.level:
+            self.bury("prompts", ("prompt_count",), f"prompt_count={brief(drawn.value)} generates them")
         else:
             self.bury("prompt_count", ("prompts",), "prompts lists them")
 
@@ -136,9 +144,9 @@ class _Resolution:
                 chosen[key] = entry.value
                 continue
             hint = nearest(entry.value, functions) if isinstance(entry.value, str) else ""
-            message = f"{key}: came {told(entry.value)}; possible: {listed(functions)}.{hint}"
-            self.problems.append(entry.problem(message))
-            self.wrong_words.add(key)
+            if chosen[key] is None and entry.value in ("None", "none"):
+                hint = " Write null for none."
+            self.tell(key, f"came {told(entry.value)}; possible: {listed(functions)}.{hint}")
             del self.given[key]
         if chosen["kl_estimator"] is None:
             placement = self.given["kl_placement"].value if "kl_placement" in self.given else "loss"
@@ -148,7 +156,7 @@ class _Resolution:
     def bury_by_word(self, words: Mapping[str, Any], live: Mapping[str, Knob]) -> None:
         for name in [name for name in self.given if name not in KEYS and name not in live]:
             keys = owners(name)
-            if self.wrong_words.isdisjoint(keys):
+            if self.wrong.isdisjoint(keys):
                 belongs = " or ".join(f"{key}: {listed(having)}" for key, having in keys.items())
                 now = ", ".join(f"{key}: {words[key]}" for key in keys)
                 self.bury(name, tuple(keys), f"it belongs to {belongs}, and here stands {now}")
@@ -160,20 +168,28 @@ class _Resolution:
         values["name"] = self.layers.name[:100]
         for key, entry in self.given.items():
             annotation = ANNOTATIONS[key] if key in KEYS else every_knob()[key].annotation
-            if problem := misfit(annotation, entry.value):
-                self.problems.append(entry.problem(f"{key}: {problem}"))
-            elif key in values:
+            if key == "reward_fn" and isinstance(entry.value, dict):
+                for word in entry.value:
+                    if problem := misfit(float, entry.value[word]):
+                        self.tell(key, f"the weight of {short(word)}: {problem}", entry.part(word))
+            elif problem := misfit(annotation, entry.value):
+                self.tell(key, problem)
+            if key in values and key not in self.wrong:
                 values[key] = fitted(annotation, entry.value)
         return values
 
     def task(self, values: Mapping[str, Any]) -> Task:
         """The task with the config's knobs; where they do not work, that is told and the default task stands in."""
         build: Function = TASKS[values["task"]]
+        if "task" in self.wrong or not self.wrong.isdisjoint(knobs(build)):
+            self.wrong.add("task")
+            return build()
         try:
             return apply(build, {}, values)
         except KnobError as error:
             for knob, message in error.problems:
-                self.problems.append(self.at(knob, message))
+                self.tell(knob, message)
+            self.wrong.add("task")
             return build()
 
     def fill_in(self, values: dict[str, Any], live: Mapping[str, Any], task: Task) -> None:
@@ -201,57 +217,66 @@ class _Resolution:
     def check_rewards(self, values: dict[str, Any], task: Task) -> None:
         """Each reward is one of the task's, or a function in a file; files are looked at, not run."""
         entry, value = self.given.get("reward_fn"), values["reward_fn"]
-        if entry is None or "task" in self.wrong_words:
+        if entry is None or not self.fine("reward_fn", "task"):
             return
         if isinstance(value, str):
-            values["reward_fn"] = self.reward_word(value, entry, entry.line, task.rewards)
+            values["reward_fn"] = self.reward_word(value, entry, task.rewards)
             return
         if not value:
-            self.problems.append(entry.problem("reward_fn: the map is empty; give at least one reward a weight"))
-        lines = entry.value.lines if isinstance(entry.value, yaml12.Map) else {}
-        values["reward_fn"] = {
-            self.reward_word(word, entry, lines.get(word, entry.line), task.rewards): weight
-            for word, weight in value.items()
-        }
+            self.tell("reward_fn", "the map is empty; give at least one reward a weight")
+        weights: dict[str, float] = {}
+        for word, weight in value.items():
+            known_as = self.reward_word(word, entry.part(word), task.rewards)
+            if known_as in weights:
+                self.tell("reward_fn", f"{short(word)} is {known_as} once more; keep one", entry.part(word))
+            weights[known_as] = weight
+        values["reward_fn"] = weights
 
-    def reward_word(self, word: str, entry: Entry, line: int | None, rewards: Iterable[str]) -> str:
+    def reward_word(self, word: str, entry: Entry, rewards: Iterable[str]) -> str:
         """The word for a reward as the run folder spells it; what is wrong with it is told."""
         if word in rewards:
             return word
         own = own_reward_word(word, entry.folder, rewards)
         if isinstance(own, str):
-            self.problems.append(Problem(f"reward_fn: {own}", entry.file, line))
+            self.tell("reward_fn", own, entry)
             return word
         same_name = [path for path in self.sources.values() if path.name == own.path.name and path != own.path]
         if same_name:
-            message = f"reward_fn: {own.path} and {same_name[0]} have one name; the run folder keeps a copy of each"
-            self.problems.append(Problem(message, entry.file, line))
+            message = f"{own.path} and {same_name[0]} have one name; the run folder keeps a copy of each"
+            self.tell("reward_fn", message, entry)
+            return word
         self.sources[own.word] = own.path
         return own.word
 
     def check_together(self, values: Mapping[str, Any], task: Task) -> None:
-        """What no value can be told by itself."""
+        """What no value can be told by itself; nothing is judged by a value that is wrong already."""
         mode, size = values["delta_mode"], values["num_responses"]
         least = smallest_group(ADVANTAGES[mode])
-        if size < least:
-            message = f"num_responses: came {size}; delta_mode {mode} compares a group's responses and needs {least}"
-            self.problems.append(self.at("num_responses", message))
-        if values["kl_placement"] == "reward" and values["kl_coefficient"] == 0:
-            message = "kl_placement: came 'reward' with kl_coefficient 0, so nothing is placed; set kl_coefficient"
-            self.problems.append(self.at("kl_placement", message))
+        if size < least and self.fine("num_responses", "delta_mode"):
+            message = f"came {size}; delta_mode {mode} compares a group's responses and needs {least}"
+            self.tell("num_responses", message)
+        in_reward = values["kl_placement"] == "reward" and values["kl_coefficient"] == 0
+        if in_reward and self.fine("kl_placement", "kl_coefficient"):
+            self.tell("kl_placement", "came 'reward' with kl_coefficient 0, so nothing is placed; set kl_coefficient")
         drawn = values["prompts_per_epoch"]
-        if drawn is not None and drawn > len(task.prompts):
-            message = f"prompts_per_epoch: came {drawn}; the task has only {len(task.prompts)} prompts"
-            self.problems.append(self.at("prompts_per_epoch", message))
+        if drawn is not None and drawn > len(task.prompts) and self.fine("prompts_per_epoch", "task"):
+            self.tell("prompts_per_epoch", f"came {drawn}; the task has only {len(task.prompts)} prompts")
         clips = [key for key in ("clip_low", "clip_high") if key in values and values[key] is None]
         if clips and "clip_epsilon" in values and values["clip_epsilon"] is None:
-            self.problems.append(self.at("clip_epsilon", f"clip_epsilon: came null, and so did {listed(clips)}"))
+            self.tell("clip_epsilon", f"came null, and so did {listed(clips)}")
         self.notes += list(_advice(values))
 
-    def at(self, key: str, message: str) -> Problem:
-        """A problem where a key was written, or in the file as a whole."""
-        told_key = message if message.startswith(f"{key}:") else f"{key}: {message}"
-        return self.given[key].problem(told_key) if key in self.given else Problem(told_key, self.layers.file)
+    def fine(self, *keys: str) -> bool:
+        """Whether nothing is wrong with any of these keys."""
+        return self.wrong.isdisjoint(keys)
+
+
+def _unknown(key: str, known: set[str]) -> str:
+    if key in OTHER_WORDS:
+        return f"unknown key {key!r}: here it is spelled {OTHER_WORDS[key]!r}"
+    same = [word for word in known if word.lower() == key.lower().replace("-", "_")]
+    hint = f" Did you mean {same[0]!r}?" if same else nearest(key, sorted(known))
+    return f"unknown key {short(key)!r}.{hint}"
 
 
 def _advice(values: Mapping[str, Any]) -> Iterator[str]:

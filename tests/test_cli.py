@@ -459,7 +459,7 @@ def test_cp_never_writes_over_a_file_and_names_it_in_full(name: str) -> None:
     Path(name).write_text("precious\n")
     said = pgrl("config", "cp", "lecture/two_state", name)
     assert (said.code, said.out) == (2, "")
-    assert said.err == f"error: {name} exists; nothing was copied\n"
+    assert said.err == f"error: {name}: exists; nothing was copied\n"
     assert Path(name).read_text() == "precious\n"
 
 

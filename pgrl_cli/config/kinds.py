@@ -1,5 +1,6 @@
 """What a value may be: annotations checked strictly, and told in words."""
 
+import math
 import re
 from functools import cache
 from types import NoneType, UnionType
@@ -8,6 +9,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from pgrl_cli.config.problems import brief
+from pgrl_cli.config.yaml12 import scalar
+
 PLAIN = {int: "a whole number", float: "a number", str: "text", bool: "true or false", NoneType: "null"}
 BOUNDS = {Gt: ("above", "gt"), Ge: ("from", "ge"), Lt: ("below", "lt"), Le: ("up to", "le")}
 TWO_WORDS = {"yes": "true", "no": "false", "on": "true", "off": "false"}
@@ -15,11 +19,9 @@ TWO_WORDS = {"yes": "true", "no": "false", "on": "true", "off": "false"}
 
 def misfit(annotation: Any, value: Any) -> str | None:
     """Why a value is none of what an annotation allows, or None where it is."""
-    try:
-        _adapter(annotation).validate_python(value)
-    except ValidationError:
-        return f"came {told(value)}; possible is {described(annotation)}{_likely_fix(annotation, value)}"
-    return None
+    if _fits(annotation, value):
+        return None
+    return f"came {told(value)}; possible is {described(annotation)}{_likely_fix(annotation, value)}"
 
 
 def fitted(annotation: Any, value: Any) -> Any:
@@ -53,8 +55,8 @@ def told(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, int | float):
-        return f"{value!r:.60}"
-    return f"{value!r:.60} (a {'map' if isinstance(value, dict) else 'list'})"
+        return brief(value)
+    return f"{brief(value)} (a {'map' if isinstance(value, dict) else 'list'})"
 
 
 def _several(annotation: Any) -> str:
@@ -73,22 +75,34 @@ def _bound(bound: Any) -> str:
 
 
 def _likely_fix(annotation: Any, value: Any) -> str:
+    """What to write instead, if there is something that would be taken."""
     if isinstance(value, str):
-        if value in ("None", "none", "nil"):
-            return "; write null for none"
-        if value.lower() in TWO_WORDS and bool in (*get_args(annotation), annotation):
-            return f"; write {TWO_WORDS[value.lower()]}"
-        bare = re.sub(r"^([-+]?)0+(?=[0-9])", r"\1", value.replace("_", ""))
-        try:
-            number = float(bare)
-        except ValueError:
-            return ""
-        return f"; write {bare} without quotes, underscores or leading zeros" if number == number else ""
-    if (isinstance(value, float) and value in (float("inf"), float("-inf"))) or value != value:
+        return _likely_fix_of_text(annotation, value)
+    if isinstance(value, float) and not math.isfinite(value):
         return "; it must be finite"
-    if isinstance(value, float) and value == int(value) and misfit(annotation, int(value)) is None:
+    if isinstance(value, float) and value.is_integer() and _fits(annotation, int(value)):
         return f"; write {int(value)}"
     return ""
+
+
+def _likely_fix_of_text(annotation: Any, value: str) -> str:
+    if value in ("None", "none", "nil"):
+        return "; write null for none"
+    if value.lower() in TWO_WORDS and bool in (*get_args(annotation), annotation):
+        return f"; write {TWO_WORDS[value.lower()]}"
+    bare = re.sub(r"^([-+]?)0+(?=[0-9])", r"\1", value.replace("_", ""))
+    number = scalar(bare)
+    if isinstance(number, int | float) and not isinstance(number, bool) and _fits(annotation, number):
+        return f"; write {bare} without quotes, underscores or leading zeros"
+    return ""
+
+
+def _fits(annotation: Any, value: Any) -> bool:
+    try:
+        _adapter(annotation).validate_python(value)
+    except ValidationError:
+        return False
+    return True
 
 
 @cache

@@ -1,19 +1,20 @@
 """Layers of a config: defaults < base < file < command line, each value with the place it was written at."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pgrl_cli.config import yaml12
-from pgrl_cli.config.problems import ConfigError, Problem
-from pgrl_cli.config.shipped import find
+from pgrl_cli.config.problems import ConfigError, Problem, brief, short
+from pgrl_cli.config.schema import OTHER_WORDS
+from pgrl_cli.config.shipped import find, is_file
 
 COMMAND_LINE = "command line"
 DEEPEST_BASE = 10
 """How many files may build on each other."""
-KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_.:/-]+)?")
+KEY = re.compile(r"[A-Za-z_][^\s=#]*")
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,26 @@ class Entry:
     """What a relative path in the value is relative to."""
     level: int = 0
     """Which layer it came from: the higher wins."""
+    parts: Mapping[str, "Entry"] = field(default_factory=dict)
+    """Of a map, what a higher layer put into it."""
 
     def problem(self, message: str) -> Problem:
         """A problem with this value."""
         return Problem(message, self.file, self.line)
+
+    def part(self, key: str) -> "Entry":
+        """What a map holds under a key, at the place where that was written."""
+        if key in self.parts:
+            return self.parts[key]
+        lines = self.value.lines if isinstance(self.value, yaml12.Map) else {}
+        return replace(self, value=self.value[key], line=lines.get(key, self.line), parts={})
+
+    def with_part(self, key: str, entry: "Entry") -> "Entry":
+        """The map with one value of a higher layer in it."""
+        value = yaml12.Map()
+        value.update(self.value | {key: entry.value})
+        value.lines = getattr(self.value, "lines", {})
+        return replace(self, value=value, parts={**self.parts, key: entry})
 
 
 @dataclass
@@ -52,11 +69,11 @@ def layers_of(config: str, overrides: Sequence[str] = (), beside: Path | None = 
     Problems are kept, so that they can be told together with all others.
     """
     here = Path.cwd() if beside is None else beside
-    gathered = Layers(name=Path(config).stem, file=str(config), overrides=list(overrides))
+    gathered = Layers(name=Path(config).stem, file=short(config), overrides=list(overrides))
     try:
         path = find(config, here)
-        gathered.name = path.stem
-        _add_file(gathered, path, str(config) if (here / config).is_file() else str(path), [])
+        gathered.name = path.stem.encode(errors="replace").decode()  # a file's name need not be Unicode
+        _add_file(gathered, path, config if is_file(here / config) else str(path), [])
     except ConfigError as error:
         gathered.problems += error.problems
     _add_overrides(gathered, overrides, here)
@@ -71,29 +88,37 @@ def layers_from(mapping: dict[str, Any], name: str = "inline", folder: Path | No
 
 
 def _add_file(gathered: Layers, path: Path, shown: str, above: list[Path]) -> None:
-    real = path.resolve()
-    if real in above or len(above) >= DEEPEST_BASE:
-        raise ConfigError([Problem("builds on itself, by way of its base", shown)])
+    """Add a file's layer above those of what it builds on."""
     written = _read_file(path, shown)
     lines = written.lines
     if "base" in written:
-        base = written.pop("base")
-        if not isinstance(base, str):
-            raise ConfigError([Problem(f"base: came {base!r}; it must name a config", shown, lines["base"])])
+        base = Entry(written.pop("base"), shown, lines["base"], path.parent)
         try:
-            below = find(base, path.parent)
+            _add_base(gathered, base, [*above, path.resolve()])
         except ConfigError as error:
-            message = f"base: {error.problems[0]}"
-            raise ConfigError([Problem(message, shown, lines["base"])]) from error
-        _add_file(gathered, below, str(below), [*above, real])
+            gathered.problems += error.problems
     if above:
         written.pop("name", None)  # a base's name is its own
     level = len(gathered.layers)
     layer = {key: Entry(value, shown, lines[key], path.parent, level) for key, value in written.items()}
-    for key in [key for key in layer if "." in key]:
+    for key in [key for key in layer if "." in key and key not in OTHER_WORDS]:
         head, _, rest = key.partition(".")
         gathered.problems.append(layer.pop(key).problem(f"unknown key {key!r}: write {head}: {{{rest}: …}}"))
     gathered.layers.append(layer)
+
+
+def _add_base(gathered: Layers, base: Entry, above: list[Path]) -> None:
+    if not isinstance(base.value, str):
+        raise ConfigError([base.problem(f"base: came {brief(base.value)}; it must name a config")])
+    try:
+        below = find(base.value, base.folder)
+    except ConfigError as error:
+        raise ConfigError([base.problem(f"base: {error.problems[0]}")]) from error
+    if below.resolve() in above:
+        raise ConfigError([base.problem(f"base: {base.value} builds on itself, by way of its own base")])
+    if len(above) > DEEPEST_BASE:
+        raise ConfigError([base.problem(f"base: more than {DEEPEST_BASE} files build on each other")])
+    _add_file(gathered, below, str(below), above)
 
 
 def _read_file(path: Path, shown: str) -> yaml12.Map:
@@ -118,7 +143,7 @@ def _add_overrides(gathered: Layers, overrides: Sequence[str], here: Path) -> No
     level = len(gathered.layers)
     layer: dict[str, Entry] = {}
     for override in overrides:
-        shown = f"{COMMAND_LINE}: {override}"
+        shown = f"{COMMAND_LINE}: {short(override)}"
         key, equals, text = override.partition("=")
         if not equals or not KEY.fullmatch(key):
             gathered.problems.append(Problem("is no KEY=VALUE, such as epochs=50", shown))
@@ -127,7 +152,7 @@ def _add_overrides(gathered: Layers, overrides: Sequence[str], here: Path) -> No
             gathered.problems.append(Problem("base belongs into a file; name the config itself here", shown))
             continue
         if key in layer:
-            gathered.problems.append(Problem(f"{key} is given twice", shown))
+            gathered.problems.append(Problem(f"{short(key)} is given twice", shown))
         try:
             value = yaml12.read(text, shown)
         except ConfigError as error:

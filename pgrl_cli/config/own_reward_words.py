@@ -1,11 +1,16 @@
 """The word `file.py:function`: a user's own reward, found and looked at without running it."""
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgrl_cli.config.problems import listed, nearest
+from pgrl_cli.config.problems import listed, nearest, short
+from pgrl_cli.config.shipped import is_file, is_folder
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+IMPORTS = (ast.Import, ast.ImportFrom)
+BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 
 @dataclass(frozen=True)
@@ -22,35 +27,35 @@ def own_reward_word(word: str, folder: Path, rewards: Iterable[str]) -> OwnRewar
     if not colon:
         known = list(rewards)
         own = " or a function of your own, as in my_rewards.py:points"
-        return f"came {word!r}; possible: {listed(known)},{own}.{nearest(word, known)}"
-    path = (folder / file).resolve()
+        fix = " Write null for the task's first." if word in ("None", "none") else nearest(word, known)
+        return f"came {short(word)!r}; possible: {listed(known)},{own}.{fix}"
+    path = folder / file
     if path.suffix != ".py" or not name.isidentifier():
-        return f"came {word!r}; a reward of your own is written my_rewards.py:points"
-    if not path.is_file():
-        beside = sorted(found.name for found in path.parent.glob("*.py"))[:5] if path.parent.is_dir() else []
+        return f"came {short(word)!r}; a reward of your own is written my_rewards.py:points"
+    if not is_file(path):
+        beside = sorted(found.name for found in path.parent.glob("*.py"))[:5] if is_folder(path.parent) else []
         told = f" Python files there: {listed(beside)}." if beside else ""
-        return f"there is no file {file!r} in {folder}.{told}{nearest(path.name, beside)}"
+        return f"there is no file {short(file)!r} in {folder}.{told}{nearest(path.name, beside)}"
+    path = path.resolve()
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OSError) as error:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        return f"{file}{line} is no Python: {getattr(error, 'msg', error)}"
+        return f"{file}{line} is no Python: {getattr(error, 'msg', None) or error or type(error).__name__}"
     return _looked_at(tree, file, name) or OwnReward(f"{path.name}:{name}", path)
 
 
 def _looked_at(tree: ast.Module, file: str, name: str) -> str | None:
     """What is wrong with a function of a file, as far as one can see without running it."""
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    imports = [
-        alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom | ast.Import) for alias in node.names
-    ]
-    bound |= {alias.asname or alias.name for alias in imports}
+    functions = {node.name: node for node in _at_the_top(tree) if isinstance(node, FUNCTIONS)}
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    aliases = [alias for node in ast.walk(tree) if isinstance(node, IMPORTS) for alias in node.names]
+    bound = {node.id for node in names} | {alias.asname or alias.name for alias in aliases}
     if name not in functions:
         if name in bound or "*" in bound:
             return None
         told = f"; it has {listed(functions)}" if functions else ""
-        return f"{file} has no function {name!r}{told}.{nearest(name, functions)}"
+        return f"{file} has no function {short(name)!r}{told}.{nearest(name, functions)}"
     function = functions[name]
     if isinstance(function, ast.AsyncFunctionDef):
         return f"{file}:{function.lineno}: {name} is async; a reward is a plain function"
@@ -60,3 +65,11 @@ def _looked_at(tree: ast.Module, file: str, name: str) -> str | None:
     if required > 2 or keyword_only or (len(slots) < 2 and function.args.vararg is None):
         return f"{file}:{function.lineno}: {name} must take two arguments, (prompt, response)"
     return None
+
+
+def _at_the_top(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements of a module, those under its conditions included, those of its functions and classes not."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if isinstance(child, BLOCKS) and not isinstance(child, (*FUNCTIONS, ast.ClassDef)):
+            yield from _at_the_top(child)

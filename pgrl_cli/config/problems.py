@@ -3,6 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from reprlib import Repr
+
+BRIEF = Repr()
+BRIEF.maxstring = BRIEF.maxother = BRIEF.maxlong = 80
+BRIEF.maxlist, BRIEF.maxdict, BRIEF.maxlevel = 8, 4, 3
+LONGEST_WORD = 80
+"""Characters of somebody's word that a message repeats."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +35,23 @@ class ConfigError(Exception):
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """A question that offers the known word most like this one, or nothing."""
+    if len(word) > LONGEST_WORD:
+        return ""
     close = get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
-def listed(words: Iterable[str]) -> str:
-    """Words as a person would list them."""
-    return ", ".join(words)
+def listed(words: Iterable[object], most: int = 20) -> str:
+    """Words as a person would list them; of very many, the first."""
+    told = [str(word) for word in words]
+    return ", ".join(told[:most]) + (f", and {len(told) - most} more" if len(told) > most else "")
+
+
+def brief(value: object) -> str:
+    """Any value as Python writes it, cut to what a message can hold."""
+    return BRIEF.repr(value)
+
+
+def short(word: str, longest: int = LONGEST_WORD) -> str:
+    """A word that came from outside, cut to what a message can hold."""
+    return word if len(word) <= longest else f"{word[: longest - 1]}…"

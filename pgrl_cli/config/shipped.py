@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pgrl_cli.config.problems import ConfigError, Problem, nearest
+from pgrl_cli.config.problems import ConfigError, Problem, nearest, short
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -26,14 +26,31 @@ def find(name: str, beside: Path) -> Path:
     """
     for folder in (beside, shipped_folder()):
         for candidate in (folder / name, folder / f"{name}.yaml"):
-            if candidate.is_file():
+            if is_file(candidate):
                 return candidate
     known = shipped_names()
-    if (beside / name).is_dir():
-        raise ConfigError([Problem("is a folder, not a config", name)])
+    shown = short(name)
+    if is_folder(beside / name):
+        raise ConfigError([Problem("is a folder, not a config", shown)])
     stem = name.removesuffix(".yaml").removeprefix("configs/")
     hint = nearest(stem, known) or " `pgrl config ls` lists those that are shipped."
-    raise ConfigError([Problem(f"there is no such file, nor a shipped config of that name.{hint}", name)])
+    raise ConfigError([Problem(f"there is no such file, nor a shipped config of that name.{hint}", shown)])
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a file; no for a path that cannot be one."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # too long, or with a NUL in it
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder; no for a path that cannot be one."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def first_comment(path: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from pgrl_cli.config.problems import ConfigError, Problem
+from pgrl_cli.config.problems import ConfigError, Problem, brief, short
 
 LONGEST = 1 << 20
 """Characters in a file; a config is a page, not a data set."""
@@ -79,8 +79,9 @@ class _Reader:
     def __init__(self, text: str, file: str):
         self.events: Iterator[Any] = iter(yaml.parse(text, Loader=Loader))
         self.file = file
-        self.anchors: dict[str, tuple[Any, int]] = {}
+        self.anchors: dict[str, tuple[Any, int, int]] = {}
         self.nodes = 0
+        self.deepest = 0
 
     def document(self) -> Any:
         next(self.events)  # the stream starts
@@ -95,23 +96,24 @@ class _Reader:
         return value
 
     def _value(self, event: Any, depth: int) -> Any:
-        before = self.nodes
+        before, outside, self.deepest = self.nodes, self.deepest, depth
         self._count(1, event)
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event)
-        if event.tag is not None:
-            raise self._error(f"the tag {event.tag!r} is not read here; leave it out", event)
-        if depth > DEEPEST:
-            raise self._error(f"more than {DEEPEST} lists or maps inside each other", event)
-        if isinstance(event, yaml.ScalarEvent):
-            value = event.value if event.style else scalar(event.value)
-        elif isinstance(event, yaml.SequenceStartEvent):
-            value = self._list(depth)
+            value = self._alias(event, depth)
         else:
-            value = self._map(depth)
-        if event.anchor is not None:
-            self.anchors[event.anchor] = (value, self.nodes - before)
+            value = self._new(event, depth)
+            if event.anchor is not None:
+                self.anchors[event.anchor] = (value, self.nodes - before, self.deepest - depth)
+        self.deepest = max(outside, self.deepest)
         return value
+
+    def _new(self, event: Any, depth: int) -> Any:
+        if event.tag is not None:
+            raise self._error(f"the tag {short(event.tag)!r} is not read here; leave it out", event)
+        self._refuse_depth(depth, event)
+        if isinstance(event, yaml.ScalarEvent):
+            return event.value if event.style else scalar(event.value)
+        return self._list(depth) if isinstance(event, yaml.SequenceStartEvent) else self._map(depth)
 
     def _list(self, depth: int) -> list[Any]:
         values = []
@@ -124,26 +126,34 @@ class _Reader:
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             key = self._value(event, depth + 1)
             if not isinstance(key, str):
-                raise self._error(f"the key {key!r} is no word; put it in quotes if it is meant as one", event)
+                raise self._error(f"the key {brief(key)} is no word; put it in quotes if it is meant as one", event)
             if key == "<<":
                 raise self._error("merge keys (<<) are not YAML 1.2; use 'base:' to build on another file", event)
             if key in values:
-                raise self._error(f"the key {key!r} stands here and on line {values.lines[key]}; keep one", event)
+                raise self._error(
+                    f"the key {short(key)!r} stands here and on line {values.lines[key]}; keep one", event
+                )
             values.lines[key] = event.start_mark.line + 1
             values[key] = self._value(next(self.events), depth + 1)
         return values
 
-    def _alias(self, event: Any) -> Any:
+    def _alias(self, event: Any, depth: int) -> Any:
         if event.anchor not in self.anchors:
-            raise self._error(f"the alias *{event.anchor} stands for nothing that is complete before it", event)
-        value, size = self.anchors[event.anchor]
+            raise self._error(f"the alias *{short(event.anchor)} stands for nothing that is complete before it", event)
+        value, size, deep = self.anchors[event.anchor]
         self._count(size, event)
+        self._refuse_depth(depth + deep, event)
+        self.deepest = depth + deep
         return value
 
     def _count(self, nodes: int, event: Any) -> None:
         self.nodes += nodes
         if self.nodes > MOST_NODES:
             raise self._error(f"more than {MOST_NODES} values, aliases expanded: too many for a config", event)
+
+    def _refuse_depth(self, depth: int, event: Any) -> None:
+        if depth > DEEPEST:
+            raise self._error(f"more than {DEEPEST} lists or maps inside each other", event)
 
     def _error(self, message: str, event: Any) -> ConfigError:
         return ConfigError([Problem(message, self.file, event.start_mark.line + 1)])
@@ -155,7 +165,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.Node:
-    plain = isinstance(scalar(text), str)
+    plain = isinstance(scalar(text), str) and text.isprintable()
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
 
 

@@ -11,11 +11,13 @@ from annotated_types import Ge, Le
 from torch import Tensor
 
 from pgrl_cli import draws
-from pgrl_cli.registry import Count, KnobError, Seed, Whole, table
+from pgrl_cli.registry import KnobError, Seed, table
 from pgrl_cli.tasks.task import Task, score
 
 LECTURE_PROMPTS = [[1, 0, 2], [3, 2, 4], [1, 2, 3]]
-VocabSize = Annotated[int, Ge(1), Le(1_000_000)]
+Million = Annotated[int, Ge(1), Le(1_000_000)]
+UpToMillion = Annotated[int, Ge(0), Le(1_000_000)]
+UpToThousand = Annotated[int, Ge(1), Le(1_000)]
 MOST_HELD_OUT = 100
 """How many prompts are held out unless `held_out_count` says otherwise."""
 
@@ -23,11 +25,11 @@ MOST_HELD_OUT = 100
 def sorting(
     *,
     prompts: list[list[int]] | None = None,
-    prompt_count: Count | None = None,
-    prompt_length: Count = 3,
-    vocab_size: VocabSize | None = None,
+    prompt_count: Million | None = None,
+    prompt_length: UpToThousand = 3,
+    vocab_size: Million | None = None,
     prompts_seed: Seed = 0,
-    held_out_count: Whole | None = None,
+    held_out_count: UpToMillion | None = None,
 ) -> Task:
     """Put the prompt's numbers in ascending order (the lecture's three prompts of three numbers).
 
@@ -35,7 +37,7 @@ def sorting(
     are held out. Raises KnobError for prompts that are empty, ragged, outside the vocabulary or too many.
     """
     if prompt_count is None:
-        listed = _listed(LECTURE_PROMPTS if prompts is None else prompts, vocab_size)
+        listed = _listed(LECTURE_PROMPTS if prompts is None else prompts, vocab_size, prompts is None)
         held_out = listed[:0]
     else:
         vocab_size = 10 if vocab_size is None else vocab_size
@@ -72,22 +74,27 @@ def in_order(prompts: Tensor) -> Tensor:
     return prompts.sort(dim=-1).values
 
 
-def _listed(prompts: list[list[int]], vocab_size: int | None) -> Tensor:
+def _listed(prompts: list[list[int]], vocab_size: int | None, lectures: bool) -> Tensor:
     lengths = {len(prompt) for prompt in prompts}
     problems = []
     if not prompts or 0 in lengths:
         problems.append("there must be at least one prompt, and none may be empty")
     if len(lengths) > 1:
-        told = ", ".join(str(length) for length in sorted(lengths))
-        problems.append(f"all prompts must have one length; these have {told} numbers")
+        problems.append(f"all prompts must have one length; these have {_few(sorted(lengths))} numbers")
     most = 1_000_000 if vocab_size is None else vocab_size
     outside = sorted({number for prompt in prompts for number in prompt if not 0 <= number < most})
     if outside:
-        told = ", ".join(str(number) for number in outside)
-        problems.append(f"{told} lies outside the vocabulary, which is 0 to {most - 1}")
+        problems.append(f"{_few(outside)} lies outside the vocabulary, which is 0 to {most - 1}")
     if problems:
-        raise KnobError(*(("prompts", problem) for problem in problems))
+        knob, whose = ("vocab_size", "the lecture's prompts: ") if lectures else ("prompts", "")
+        raise KnobError(*((knob, whose + problem) for problem in problems))
     return torch.tensor(prompts)
+
+
+def _few(numbers: list[int]) -> str:
+    """Numbers as a person would list them; of very many, the first."""
+    told = [f"{number}"[:20] for number in numbers[:5]]
+    return ", ".join(told) + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")
 
 
 def _drawn(count: int, held_out_count: int | None, length: int, vocab_size: int, seed: int) -> tuple[Tensor, Tensor]:

@@ -89,7 +89,7 @@ def test_a_value_is_told_with_what_it_is(value: Any, words: str) -> None:
         (Count, "5", "; write 5 without quotes, underscores or leading zeros"),
         (Positive, "1_000", "; write 1000 without quotes, underscores or leading zeros"),
         (Count, "017", "; write 17 without quotes, underscores or leading zeros"),
-        (Positive, "-00.5", "; write -0.5 without quotes, underscores or leading zeros"),
+        (float, "-00.5", "; write -0.5 without quotes, underscores or leading zeros"),
         (Positive, "small", ""),
         (Count | None, "None", "; write null for none"),
         (bool, "no", "; write false"),
