@@ -96,6 +96,21 @@ def smallest_group(function: Function) -> int:
     return int(getattr(function, "smallest_group", 1))
 
 
+def cuts_off(which: Function) -> Callable[[Function], Function]:
+    """Mark a loss that gives some tokens no gradient: `which` says, from the same tensors and knobs, which ones."""
+
+    def mark(loss: Function) -> Function:
+        setattr(loss, "cut_off", which)  # noqa: B010 - a function has no declared attributes
+        return loss
+
+    return mark
+
+
+def cut_off(loss: Function) -> Function | None:
+    """What says which tokens a loss gives no gradient; None for a loss that reaches all of them."""
+    return getattr(loss, "cut_off", None)
+
+
 def _knob(annotation: Any, default: Any) -> Knob:
     members = get_args(annotation) if get_origin(annotation) is not Annotated else ()
     kept = [member for member in members if getattr(member, "__name__", "") != "Tensor"]

@@ -16,7 +16,7 @@ from pgrl_cli.config.own_reward_words import own_reward_word
 from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, nearest, short
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.losses import LOSSES
-from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, knobs, smallest_group
+from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, cut_off, knobs, smallest_group
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.words import DEAD, TABLES, every_knob, knobs_of, owners
@@ -281,7 +281,7 @@ def _unknown(key: str, known: set[str]) -> str:
 
 def _advice(values: Mapping[str, Any]) -> Iterator[str]:
     """What runs, but probably not as meant."""
-    if values["steps_per_epoch"] == 1 and any(name.startswith("clip_") for name in knobs(LOSSES[values["loss_mode"]])):
+    if values["steps_per_epoch"] == 1 and cut_off(LOSSES[values["loss_mode"]]):
         yield (
             f"loss_mode {values['loss_mode']} with steps_per_epoch 1 never clips: on an epoch's first step "
             "every ratio is exactly 1"

@@ -8,8 +8,10 @@ sampled; its log-probs are numbers, not functions of the parameters.
 import torch
 from torch import Tensor
 
-from pgrl_cli.equations.categorical import bounded
-from pgrl_cli.registry import AboveOne, Positive, table
+from pgrl_cli.equations.categorical import bounded, with_slope
+from pgrl_cli.registry import AboveOne, Positive, cuts_off, table
+
+Bound = float | Tensor | None
 
 
 def naive(log_probs: Tensor, advantages: Tensor) -> Tensor:
@@ -22,6 +24,23 @@ def unclipped(log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor) -> T
     return -advantages * importance_ratios(log_probs, old_log_probs)
 
 
+def held_by_the_clip(
+    log_probs: Tensor,
+    old_log_probs: Tensor,
+    advantages: Tensor,
+    *,
+    clip_epsilon: Positive | Tensor | None = 0.2,
+    clip_low: Positive | Tensor | None = None,
+    clip_high: Positive | Tensor | None = None,
+    dual_clip: AboveOne | Tensor | None = None,
+) -> Tensor:
+    """Which tokens the clip holds, so that `clipped` pushes them no further: bool, of the shape of log_probs."""
+    ratios, costs = importance_ratios(log_probs.detach(), old_log_probs), -advantages
+    held = costs * _clip(ratios, clip_epsilon, clip_low, clip_high) > costs * ratios
+    return held if dual_clip is None else held | ((costs > 0) & (ratios > dual_clip))
+
+
+@cuts_off(held_by_the_clip)
 def clipped(
     log_probs: Tensor,
     old_log_probs: Tensor,
@@ -39,20 +58,13 @@ def clipped(
     advantage by -c A (Ye et al., 2020, "Mastering complex control in MOBA games", eq. 5).
     Raises ValueError where a side has no bound.
     """
-    low = clip_epsilon if clip_low is None else clip_low
-    high = clip_epsilon if clip_high is None else clip_high
-    if low is None or high is None:
-        raise ValueError("The clip needs clip_epsilon, or both clip_low and clip_high.")
-    ratios = importance_ratios(log_probs, old_log_probs)
-    costs, moved = -advantages, ratios.detach()
-    held = _clip(moved, 1 - low, 1 + high)
-    past = (
-        costs * held > costs * moved
-    )  # the worse of the two counts, and a held ratio is a number: it pushes no further
-    losses = costs * torch.where(past, held, ratios)
-    if dual_clip is None:
-        return losses
-    return torch.where(advantages < 0, torch.minimum(losses, dual_clip * costs), losses)
+    ratios, costs = importance_ratios(log_probs.detach(), old_log_probs), -advantages
+    free, held = costs * ratios, costs * _clip(ratios, clip_epsilon, clip_low, clip_high)
+    losses = torch.maximum(free, held)
+    if dual_clip is not None:
+        losses = torch.where(costs > 0, torch.minimum(losses, dual_clip * costs), losses)
+    # d(-A r)/d log pi = -A r where that is what counts, and 0 where a bound does.
+    return with_slope(losses, free * (losses == free), log_probs)
 
 
 def importance_ratios(log_probs: Tensor, old_log_probs: Tensor) -> Tensor:
@@ -60,12 +72,16 @@ def importance_ratios(log_probs: Tensor, old_log_probs: Tensor) -> Tensor:
     return bounded(log_probs - old_log_probs).exp()
 
 
-def _clip(ratios: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
-    if isinstance(low, Tensor) or isinstance(high, Tensor):
-        low = torch.as_tensor(low, dtype=ratios.dtype, device=ratios.device)
-        high = torch.as_tensor(high, dtype=ratios.dtype, device=ratios.device)
-        return ratios.clamp(low, high)
-    return ratios.clamp(low, high)
+def _clip(ratios: Tensor, both: Bound, low: Bound, high: Bound) -> Tensor:
+    low, high = both if low is None else low, both if high is None else high
+    if low is None or high is None:
+        raise ValueError("The clip needs clip_epsilon, or both clip_low and clip_high.")
+    nearest, farthest = 1 - low, 1 + high
+    if isinstance(nearest, Tensor) or isinstance(farthest, Tensor):
+        nearest = torch.as_tensor(nearest, dtype=ratios.dtype, device=ratios.device)
+        farthest = torch.as_tensor(farthest, dtype=ratios.dtype, device=ratios.device)
+        return ratios.clamp(nearest, farthest)
+    return ratios.clamp(nearest, farthest)
 
 
 LOSSES = table(naive, unclipped, clipped)

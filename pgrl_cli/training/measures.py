@@ -14,7 +14,7 @@ from pgrl_cli.equations.averages import TOKENS, masked, token_mean
 from pgrl_cli.equations.categorical import LOG_RATIO_BOUND
 from pgrl_cli.equations.losses import importance_ratios
 from pgrl_cli.policies.policy import Policy
-from pgrl_cli.registry import apply, knobs
+from pgrl_cli.registry import apply, cut_off
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.training.objectives import Objective
 from pgrl_cli.training.parts import Parts
@@ -89,17 +89,16 @@ def of_ratios(rollout: Rollout, log_probs: Tensor) -> Measures:
     }
 
 
+@torch.no_grad()
 def clip_fraction(parts: Parts, rollout: Rollout, log_probs: Tensor) -> Tensor | None:
-    """The share of tokens with an advantage whose gradient the loss cuts off; None for a loss without a clip.
+    """The share of tokens whose gradient the loss cuts off; None for a loss that cuts off none.
 
     log_probs [step ... prompt response token] -> [step ...].
     """
-    if not any(name.startswith("clip_") for name in knobs(parts.loss)):
+    which = cut_off(parts.loss)
+    if which is None:
         return None
-    log_probs = log_probs.detach().requires_grad_()
-    losses = apply(parts.loss, rollout | {"log_probs": log_probs}, parts.knobs)
-    (gradients,) = torch.autograd.grad(losses.sum(), log_probs)
-    cut = (gradients == 0) & (rollout["advantages"] != 0)
+    cut = apply(which, rollout | {"log_probs": log_probs}, parts.knobs)
     return token_mean(cut.to(log_probs.dtype), rollout.get("mask"))
 
 

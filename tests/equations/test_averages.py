@@ -107,3 +107,14 @@ def test_equal_values_of_full_responses_average_to_that_value_times_its_tokens_s
     share = {"token_mean": 1, "response_mean": 1, "response_sum": 4, "budget_mean": 4 / BUDGET}[name]
     values = torch.full((2, 3, 4), 2.5, dtype=torch.float64)
     assert average_of(name, values, torch.ones(2, 3, 4)).item() == pytest.approx(2.5 * share)
+
+
+@pytest.mark.parametrize("name", AVERAGES)
+@pytest.mark.parametrize("masked", [True, False])
+def test_values_that_all_responses_share_count_once_for_each(name, masked):
+    generator = torch.Generator().manual_seed(3)
+    shared = torch.randn(2, 1, 4, generator=generator, dtype=torch.float64)
+    mask = (torch.rand(2, 5, 4, generator=generator) > 0.3) if masked else None
+    one = apply(AVERAGES[name], {"values": shared, "mask": mask}, {"token_budget": 3.0})
+    each = apply(AVERAGES[name], {"values": shared.expand(2, 5, 4), "mask": mask}, {"token_budget": 3.0})
+    torch.testing.assert_close(one, each, rtol=1e-12, atol=1e-12)

@@ -6,7 +6,7 @@ from equations.exact import WORLDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgrl_cli.equations.losses import LOSSES, clipped, importance_ratios, naive, unclipped
+from pgrl_cli.equations.losses import LOSSES, clipped, held_by_the_clip, importance_ratios, naive, unclipped
 from pgrl_cli.registry import apply
 
 any_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
@@ -240,3 +240,15 @@ def test_a_clip_may_differ_from_run_to_run_and_be_a_number_beside_it(together, a
             stacked[run], clipped(log_probs[run], old[run], advantages[run], **alone[run]), rtol=0, atol=1e-14
         )
     assert not torch.equal(stacked[0], stacked[1])
+
+
+@pytest.mark.parametrize("knobs", [{}, {"clip_low": 0.1, "clip_high": 0.4}, {"dual_clip": 1.5}], ids=str)
+def test_the_tokens_that_a_clip_is_said_to_hold_are_those_without_a_gradient(knobs):
+    """Between the ties: a sweep of ratios on both sides of every bound, for advantages of both signs and zero."""
+    new = torch.linspace(-1.5, 1.5, 301, dtype=torch.float64).add(0.003).view(1, -1, 1).repeat(3, 1, 1).requires_grad_()
+    old, advantages = torch.zeros_like(new).detach(), torch.tensor([2.0, -1.0, 0.0], dtype=torch.float64).view(3, 1, 1)
+    (gradient,) = torch.autograd.grad(clipped(new, old, advantages, **knobs).sum(), new)
+    held = held_by_the_clip(new, old, advantages, **knobs)
+    assert torch.equal(held[:2], gradient[:2] == 0)
+    assert held[:2].any(dim=1).all()
+    assert not held[2].any()
