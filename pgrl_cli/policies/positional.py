@@ -34,9 +34,10 @@ class PositionalPolicy(PositionwisePolicy):
 
     def decode(self, prompts: Tensor) -> Tensor:
         # Plain products of flattened axes: on tensors this small, parsing an einsum costs more than the product.
-        *runs, vocab, width = self.embedding.shape
-        asked, tokens = len(prompts), self.decoders.shape[-1] // width
-        embedded = self.embedding.index_select(-2, prompts.flatten()).view(*runs, asked, self.encoders.shape[-2])
-        decoded = embedded @ self.encoders @ self.decoders
-        logits = decoded.view(*runs, asked * tokens, width) @ self.embedding.mT
+        embedding, encoders, decoders = self.embedding, self.encoders, self.decoders
+        *runs, vocab, width = embedding.shape
+        asked, tokens = len(prompts), decoders.shape[-1] // width
+        embedded = embedding.index_select(-2, prompts.flatten()).view(*runs, asked, encoders.shape[-2])
+        decoded = embedded @ encoders @ decoders
+        logits = decoded.view(*runs, asked * tokens, width) @ embedding.mT
         return logits.view(*runs, asked, 1, tokens, vocab)

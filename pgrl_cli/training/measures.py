@@ -41,7 +41,7 @@ def measured(
         "mean_reward": groups["mean_reward"],
         "shaped_reward": groups["shaped_reward"],
         "kl": None if kl is None else kl.detach(),
-        "entropy": torch.stack([step.entropy for step in steps]),
+        "entropy": token_mean(torch.stack([step.entropies for step in steps]), rollout.get("mask")),
         "clip_fraction": clip_fraction(parts, rollout, log_probs),
         **of_ratios(rollout, log_probs),
         "gradient_norm": torch.stack(list(norms)),

@@ -21,8 +21,8 @@ class Objective:
     """[...]: the policy loss, plus the weighted KL, minus the weighted entropy."""
     kl: Tensor | None
     """[...]: the estimate that the loss contains, in nats; none where nothing pulls, or the reward does."""
-    entropy: Tensor
-    """[...]: mean entropy of a token's distribution, in nats."""
+    entropies: Tensor
+    """[... prompt response token], or a response axis of 1: of each token's distribution, in nats."""
     log_probs: Tensor
     """[... prompt response token]."""
 
@@ -41,10 +41,10 @@ def policy_gradient(
         kl = _average(parts.kl_average, apply(parts.divergence, tensors, parts.knobs), mask, parts)
         loss = loss + parts.knob("kl_coefficient", axes=0) * kl
     rewarded = parts.uses("entropy_coefficient")
-    spread = token_mean(entropy(vocab_log_probs if rewarded else vocab_log_probs.detach()), mask)
+    entropies = entropy(vocab_log_probs if rewarded else vocab_log_probs.detach())
     if rewarded:
-        loss = loss - entropy_coefficient * spread
-    return Objective(loss, kl, spread.detach(), log_probs.detach())
+        loss = loss - entropy_coefficient * token_mean(entropies, mask)
+    return Objective(loss, kl, entropies.detach(), log_probs.detach())
 
 
 def _average(function: Function, values: Tensor, mask: Mask, parts: Parts) -> Tensor:

@@ -40,7 +40,8 @@ class Record:
     def rows(self) -> Iterator[dict[str, Any]]:
         """The lines of metrics.jsonl: numpy values [] or [run]; `nonfinite` names those that are no number."""
         arrays = {name: None if m is None else m.cpu().numpy()[()] for name, m in self.measures.items()}
-        doubtful = [name for name, array in arrays.items() if array is not None and not np.isfinite(array).all()]
+        finite = all(np.isfinite(arrays[name]).all() for name in ("loss", "gradient_norm"))
+        doubtful = [] if finite else [name for name, array in arrays.items() if array is not None]
         last = {name: None if m is None else m.cpu().numpy()[()] for name, m in self.evaluation.items()}
         axes = 0 if arrays["loss"] is None else arrays["loss"].ndim
         for index, step in enumerate(self.steps):
@@ -67,14 +68,14 @@ def _epoch(parts: Parts, config: Config, state: State) -> Record:
     rate = parts.knob("learning_rate", axes=1) * factor
     bonus = parts.knob("entropy_coefficient", axes=0) * decayed(config.entropy_decay, state.epoch, config.epochs)
     leaves = list(state.policy.parameters())
-    # Runs are independent, so the gradient of the sum of their losses gives every run its own.
-    ones = torch.ones(len(parts.seeds) if parts.stacked else (), device=parts.device, dtype=parts.dtype)
     steps, norms = [], []
     for _ in range(config.steps_per_epoch):
         objective = policy_gradient(parts, config, state.policy, rollout, bonus)
-        gradient = joined(torch.autograd.grad(objective.loss, leaves, ones), parts.stacked)
-        norms.append(torch.linalg.vector_norm(gradient, dim=-1))
-        _update(parts, state, gradient, rate)
+        gradients = torch.autograd.grad(_in_sum(objective.loss), leaves)
+        with torch.no_grad():
+            gradient = joined(gradients, parts.stacked)
+            norms.append(torch.linalg.vector_norm(gradient, dim=-1))
+            _update(parts, state, gradient, rate)
         steps.append(objective)
     stepped = time.perf_counter()
     measures = measured(parts, config, rollout, steps, norms)
@@ -97,7 +98,14 @@ def _refresh_reference(parts: Parts, config: Config, state: State) -> None:
         state.reference = copy.deepcopy(state.policy).requires_grad_(False)
 
 
-@torch.no_grad()
+def _in_sum(losses: Tensor) -> Tensor:
+    """Runs are independent, so the gradient of the sum of their losses gives every run its own.
+
+    (Not `grad_outputs` of ones: its check of shapes is slow, and imports sympy for a third of a second at the first.)
+    """
+    return losses.sum() if losses.ndim else losses
+
+
 def _update(parts: Parts, state: State, gradient: Tensor, rate: Number) -> None:
     state.steps += 1
     given = {"parameters": state.parameters, "gradient": gradient, "learning_rate": rate, "count": state.steps}
