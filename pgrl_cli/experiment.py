@@ -230,8 +230,8 @@ def _refuse_what_is_not_finite(record: Record) -> None:
     for name in ("loss", "gradient_norm"):
         values = record.measures[name]
         assert values is not None
-        wrong = (~values.isfinite()).nonzero()
-        if len(wrong):
+        if not values.isfinite().all():
+            wrong = (~values.isfinite()).nonzero()
             step = record.steps[int(wrong[0, 0])]
             hint = "a smaller learning_rate, or a clip, usually helps"
             raise NotFinite(f"{name} is {values[tuple(wrong[0])].item()} at step {step} (epoch {record.epoch}); {hint}")

@@ -40,10 +40,11 @@ def bounded(log_ratios: Tensor) -> Tensor:
 
     The value is held, the gradient passes: beyond the bound a loss still pulls the right way, with bounded strength.
     """
-    values = log_ratios.detach()
-    return with_slope(values.clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND), 1.0, log_ratios)
+    held = log_ratios.detach().clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
+    return with_slope(held, None, log_ratios) if log_ratios.requires_grad else held
 
 
-def with_slope(values: Tensor, slopes: Tensor | float, variable: Tensor) -> Tensor:
-    """Values that have a known derivative along a variable: the value is exact, the graph three operations long."""
-    return values + slopes * (variable - variable.detach())
+def with_slope(values: Tensor, slopes: Tensor | None, variable: Tensor) -> Tensor:
+    """Values that have a known derivative along a variable (None: 1). They are exact, and the graph is short."""
+    nothing = variable - variable.detach()
+    return values + (nothing if slopes is None else slopes * nothing)

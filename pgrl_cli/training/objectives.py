@@ -1,6 +1,6 @@
 """Objectives: from a rollout and the policy as it is now to the number to descend, one per run."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -13,8 +13,7 @@ from pgrl_cli.training.parts import Number, Parts
 from pgrl_cli.training.rollouts import Rollout
 
 
-@dataclass(frozen=True)
-class Objective:
+class Objective(NamedTuple):
     """What to descend, and what it was made of."""
 
     loss: Tensor

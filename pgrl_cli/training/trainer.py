@@ -40,7 +40,7 @@ class Record:
     def rows(self) -> Iterator[dict[str, Any]]:
         """The lines of metrics.jsonl: numpy values [] or [run]; `nonfinite` names those that are no number."""
         arrays = {name: None if m is None else m.cpu().numpy()[()] for name, m in self.measures.items()}
-        finite = all(np.isfinite(arrays[name]).all() for name in ("loss", "gradient_norm"))
+        finite = all(np.isfinite(arrays[name]).all() for name in ("loss", "gradient_norm"))  # type: ignore[arg-type]
         doubtful = [] if finite else [name for name, array in arrays.items() if array is not None]
         last = {name: None if m is None else m.cpu().numpy()[()] for name, m in self.evaluation.items()}
         axes = 0 if arrays["loss"] is None else arrays["loss"].ndim

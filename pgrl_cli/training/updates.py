@@ -24,13 +24,14 @@ def adam(
     adam_beta2: Fraction = 0.999,
     adam_epsilon: Positive = 1e-8,
 ) -> None:
-    """Adam (Kingma & Ba, 2015, algorithm 1), the lecture's."""
+    """Adam (Kingma & Ba, 2015, algorithm 1, the corrections folded into the rate as at the end of section 2)."""
     means.lerp_(gradient, 1 - adam_beta1)
-    squares.mul_(adam_beta2).addcmul_(gradient, gradient, value=1 - adam_beta2)
-    scale = squares.sqrt().div_((1 - adam_beta2**count) ** 0.5).add_(adam_epsilon)
-    rate = learning_rate / (1 - adam_beta1**count)
+    squares.lerp_(gradient * gradient, 1 - adam_beta2)
+    correction = (1 - adam_beta2**count) ** 0.5
+    scale = squares.sqrt().add_(adam_epsilon * correction)
+    rate = learning_rate * (correction / (1 - adam_beta1**count))
     if isinstance(rate, Tensor):
-        parameters.sub_(scale.reciprocal_().mul_(means).mul_(rate))
+        parameters.sub_(means.div(scale).mul_(rate))
     else:
         parameters.addcdiv_(means, scale, value=-rate)
 
