@@ -75,7 +75,7 @@ ConfigName = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="Values that win over the file's, such as epochs=50."),
+    typer.Argument(metavar="KEY=VALUE", help="Values that win over the file's, such as epochs=50."),
 ]
 File = Annotated[str, typer.Argument(help="A YAML, or a shipped name.", autocompletion=_config_names)]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]
@@ -96,7 +96,7 @@ def main(
 def train(
     config: ConfigName,
     overrides: Overrides = None,
-    runs_dir: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs"),
+    runs_dir: Annotated[Path, typer.Option(help="Where run folders go.", file_okay=False)] = Path("runs"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the run folder's path alone.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
     debug: Debug = False,
@@ -113,6 +113,9 @@ def train(
             if as_json:
                 _print_json({"run": str(failure.run.folder), "status": "failed", "error": str(failure)})
             raise
+        if summary.picture_error is not None:
+            told = f"note: there is no picture ({summary.picture_error}); the traceback is in {folder.log_file}"
+            _err().print(told, markup=False)
         if as_json:
             _print_json(_as_object(folder, summary))
         else:
@@ -234,6 +237,8 @@ def _failures_told(debug: bool) -> Iterator[None]:
         for problem in error.problems:
             _err().print(f"error: {problem}", markup=False)
         raise typer.Exit(2) from None
+    except BrokenPipeError:
+        raise  # whoever read our output has gone; click ends quietly
     except Exception as error:
         _trace(debug)
         _err().print(f"error: {_told(error)}", markup=False)
@@ -244,6 +249,8 @@ def _told(error: Exception) -> str:
     run: Run | None = getattr(error, "run", None)
     if run is not None:
         return f"the run failed: {error}\n       what was finished is kept; the traceback is in {run.log_file}"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
     return f"{type(error).__name__}: {error}"
 
 

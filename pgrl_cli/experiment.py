@@ -71,6 +71,8 @@ class Summary:
     """Epochs done."""
     seconds: float = 0.0
     """Training with its log files, without imports and picture."""
+    picture_error: str | None = None
+    """Why there is no picture, where there is none."""
 
 
 def run(
@@ -92,13 +94,12 @@ def run(
         folder.mark("running", started=progress.started)
         for record in _written_down(folder, config, progress):
             watch(folder, record)
-        draw_curves(folder.metrics(), folder.curves_file, title=_title(config), maximum=progress.maximum_reward)
+        _draw(folder, config, progress)
     except KeyboardInterrupt:
         folder.mark("interrupted", exit_code=130, **progress.facts())
         raise
     except Exception as error:
-        with folder.log_file.open("a", encoding="utf-8") as log:
-            log.write(traceback.format_exc())
+        _log_traceback(folder)
         told = str(error) if isinstance(error, RewardError | NotFinite) else f"{type(error).__name__}: {error}"
         folder.mark("failed", exit_code=1, error=told, **progress.facts())
         raise RunFailed(folder, told) from error
@@ -173,6 +174,7 @@ class Progress:
     evaluation: dict[str, float | None] = field(default_factory=dict)
     maximum_reward: float | None = None
     seconds: float = 0.0
+    picture_error: str | None = None
 
     def note(self, record: Record) -> None:
         """Take in an epoch's record of one run."""
@@ -192,6 +194,7 @@ class Progress:
             maximum_reward=self.maximum_reward,
             epochs=len(rewards),
             seconds=self.seconds,
+            picture_error=self.picture_error,
         )
 
     def facts(self) -> dict[str, Any]:
@@ -211,6 +214,20 @@ def _written_down(folder: Run, config: Config, progress: Progress) -> Iterator[R
             progress.seconds = time.perf_counter() - started
             _refuse_what_is_not_finite(record)
             yield record
+
+
+def _draw(folder: Run, config: Config, progress: Progress) -> None:
+    """Draw the picture; a run whose numbers are all there does not fail by it."""
+    try:
+        draw_curves(folder.metrics(), folder.curves_file, title=_title(config), maximum=progress.maximum_reward)
+    except Exception as error:
+        _log_traceback(folder)
+        progress.picture_error = f"{type(error).__name__}: {error}"
+
+
+def _log_traceback(folder: Run) -> None:
+    with folder.log_file.open("a", encoding="utf-8") as log:
+        log.write(traceback.format_exc())
 
 
 def _write_down(lines: Lines, config: Config, record: Record, began: float) -> None:

@@ -20,8 +20,8 @@ Positive = Annotated[float, Gt(0)]
 NonNegative = Annotated[float, Ge(0)]
 Fraction = Annotated[float, Ge(0), Lt(1)]
 AboveOne = Annotated[float, Gt(1)]
-Count = Annotated[int, Ge(1)]
-Whole = Annotated[int, Ge(0)]
+Count = Annotated[int, Ge(1), Le(2**31 - 1)]
+Whole = Annotated[int, Ge(0), Le(2**31 - 1)]
 Seed = Annotated[int, Ge(0), Le(2**63 - 1)]
 
 REQUIRED = Parameter.empty

@@ -67,11 +67,15 @@ class _Resolution:
         self.check_rewards(values, task)
         self.check_together(values, task)
         if self.problems:
-            raise ConfigError(sorted(self.problems, key=lambda problem: (problem.line is None, problem.line or 0)))
+            raise ConfigError(sorted(self.problems, key=self.place))
         plain = {key: value for key, value in values.items() if key in KEYS}
         chosen = {key: values[key] for key in live if key in values}
         config = Config(**plain, knobs=chosen, sources=self.sources)
         return Resolved(config, dict(self.given), tuple(self.notes), tuple(self.layers.overrides))
+
+    def place(self, problem: Problem) -> tuple[bool, str, int]:
+        """Where a problem is told: line by line, the file that was asked for before those it builds on."""
+        return problem.line is None, problem.file if problem.file != self.layers.file else "", problem.line or 0
 
     def tell(self, key: str, message: str, entry: Entry | None = None) -> None:
         """Note a problem of a key, where it was written or in the file as a whole."""
@@ -85,7 +89,7 @@ class _Resolution:
         known = {*KEYS, *every_knob()}
         unknown = 0
         for layer in self.layers.layers:
-            for key, entry in layer.items():
+            for key, entry in sorted(layer.items(), key=lambda item: "." in item[0]):  # whole maps before their parts
                 head, _, rest = key.partition(".")
                 if key in OTHER_WORDS or head not in known:
                     unknown += 1
@@ -166,6 +170,8 @@ class _Resolution:
         values: dict[str, Any] = {key: Config.model_fields[key].default for key in KEYS}
         values |= {name: knob.default for name, knob in live.items()}
         values["name"] = self.layers.name[:100]
+        if "name" in self.given and self.given["name"].value in ("None", "none"):
+            self.tell("name", "came 'None' (text); leave the key out to take the file's name")
         for key, entry in self.given.items():
             annotation = ANNOTATIONS[key] if key in KEYS else every_knob()[key].annotation
             if key == "reward_fn" and isinstance(entry.value, dict):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from pgrl_cli import experiment
 from pgrl_cli.config import ConfigError
 from pgrl_cli.config.layers import layers_from, layers_of
 from pgrl_cli.experiment import RunFailed, assemble, multiplications, run, threads_for
@@ -207,3 +208,16 @@ def test_small_work_gets_one_thread_and_gives_the_others_back():
         assert torch.get_num_threads() > 1 or torch.get_num_threads() == before
     assert torch.get_num_threads() == 2
     torch.set_num_threads(before)
+
+
+def test_a_picture_that_cannot_be_drawn_does_not_fail_a_run_whose_numbers_are_there(tmp_path, monkeypatch):
+    def torn(*args, **keys):
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr(experiment, "draw_curves", torn)
+    folder, summary = trained(tmp_path)
+    assert summary.picture_error == "RuntimeError: no ink"
+    assert folder.status()["status"] == "completed"
+    assert folder.status()["picture_error"] == "RuntimeError: no ink"
+    assert "no ink" in folder.log_file.read_text()
+    assert len(folder.metrics()) == 12

@@ -14,6 +14,8 @@ from pgrl_cli.config.yaml12 import scalar
 
 PLAIN = {int: "a whole number", float: "a number", str: "text", bool: "true or false", NoneType: "null"}
 BOUNDS = {Gt: ("above", "gt"), Ge: ("from", "ge"), Lt: ("below", "lt"), Le: ("up to", "le")}
+HUGE = 2**31 - 1
+"""A bound that nobody meets on purpose."""
 TWO_WORDS = {"yes": "true", "no": "false", "on": "true", "off": "false"}
 
 
@@ -66,6 +68,8 @@ def _several(annotation: Any) -> str:
 
 
 def _bound(bound: Any) -> str:
+    if isinstance(bound, Le) and bound.le >= HUGE:  # type: ignore[operator]
+        return ""  # told where it is passed
     for kind, (word, attribute) in BOUNDS.items():
         if isinstance(bound, kind):
             return f"{word} {getattr(bound, attribute)}"
@@ -78,6 +82,8 @@ def _likely_fix(annotation: Any, value: Any) -> str:
     """What to write instead, if there is something that would be taken."""
     if isinstance(value, str):
         return _likely_fix_of_text(annotation, value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= HUGE:
+        return "; it is too large"
     if isinstance(value, float) and not math.isfinite(value):
         return "; it must be finite"
     if isinstance(value, float) and value.is_integer() and _fits(annotation, int(value)):
@@ -87,7 +93,7 @@ def _likely_fix(annotation: Any, value: Any) -> str:
 
 def _likely_fix_of_text(annotation: Any, value: str) -> str:
     if value in ("None", "none", "nil"):
-        return "; write null for none"
+        return "; write null for none" if _fits(annotation, None) else ""
     if value.lower() in TWO_WORDS and bool in (*get_args(annotation), annotation):
         return f"; write {TWO_WORDS[value.lower()]}"
     bare = re.sub(r"^([-+]?)0+(?=[0-9])", r"\1", value.replace("_", ""))

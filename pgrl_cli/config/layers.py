@@ -89,7 +89,8 @@ def layers_from(mapping: dict[str, Any], name: str = "inline", folder: Path | No
 
 def _add_file(gathered: Layers, path: Path, shown: str, above: list[Path]) -> None:
     """Add a file's layer above those of what it builds on."""
-    written = _read_file(path, shown)
+    written, problems = _read_file(path, shown)
+    gathered.problems += problems
     lines = written.lines
     if "base" in written:
         base = Entry(written.pop("base"), shown, lines["base"], path.parent)
@@ -121,7 +122,7 @@ def _add_base(gathered: Layers, base: Entry, above: list[Path]) -> None:
     _add_file(gathered, below, str(below), above)
 
 
-def _read_file(path: Path, shown: str) -> yaml12.Map:
+def _read_file(path: Path, shown: str) -> tuple[yaml12.Map, list[Problem]]:
     try:
         if path.stat().st_size > 4 * yaml12.LONGEST:
             raise ConfigError([Problem(f"is longer than {yaml12.LONGEST} characters: too long for a config", shown)])
@@ -130,13 +131,13 @@ def _read_file(path: Path, shown: str) -> yaml12.Map:
         raise ConfigError([Problem("is not text in UTF-8", shown)]) from error
     except OSError as error:
         raise ConfigError([Problem(f"cannot be read: {error.strerror}", shown)]) from error
-    written = yaml12.read(text, shown)
+    written, problems = yaml12.read_on(text, shown)
     if written is None:
         raise ConfigError([Problem("is empty; a config is a map of keys to values, such as epochs: 100", shown)])
     if not isinstance(written, yaml12.Map):
         kind = "list" if isinstance(written, list) else "single value"
         raise ConfigError([Problem(f"is a {kind}; a config is a map of keys to values, such as epochs: 100", shown)])
-    return written
+    return written, problems
 
 
 def _add_overrides(gathered: Layers, overrides: Sequence[str], here: Path) -> None:

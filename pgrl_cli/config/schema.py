@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Le, MaxLen, MinLen
+from annotated_types import MaxLen, MinLen
 from pydantic import BaseModel, ConfigDict, Field
 
 from pgrl_cli.registry import Count, NonNegative, Positive, Seed, Whole
 
 Name = Annotated[str, MinLen(1), MaxLen(100)]
-Epochs = Annotated[int, Ge(1), Le(2**31 - 1)]
 
 
 class Config(BaseModel):
@@ -56,7 +55,7 @@ class Config(BaseModel):
     """The weight of the bonus for the policy's entropy (nats per token)."""
     entropy_decay: Literal["none", "linear"] = "none"
     """Whether the entropy bonus falls to zero at the last epoch."""
-    epochs: Epochs = 100
+    epochs: Count = 100
     """Rounds of sampling; each draws a fresh rollout from the current policy."""
     steps_per_epoch: Count = 10
     """Optimizer steps taken on one epoch's rollout."""

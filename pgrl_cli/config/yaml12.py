@@ -38,10 +38,19 @@ class Map(dict[str, Any]):
 
 def read(text: str, file: str) -> Any:
     """The one document in `text`: maps (with lines), lists and scalars. Raises ConfigError, naming `file` and line."""
+    value, problems = read_on(text, file)
+    if problems:
+        raise ConfigError(problems)
+    return value
+
+
+def read_on(text: str, file: str) -> tuple[Any, list[Problem]]:
+    """As `read`, but two equal keys do not end the reading: the first counts, the others are problems."""
     if len(text) > LONGEST:
         raise ConfigError([Problem(f"is longer than {LONGEST} characters: too long for a config", file)])
     try:
-        return _Reader(text, file).document()
+        reader = _Reader(text, file)
+        return reader.document(), reader.problems
     except yaml.MarkedYAMLError as error:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
         told = " ".join(part for part in (error.context, error.problem) if part)
@@ -82,6 +91,7 @@ class _Reader:
         self.anchors: dict[str, tuple[Any, int, int]] = {}
         self.nodes = 0
         self.deepest = 0
+        self.problems: list[Problem] = []
 
     def document(self) -> Any:
         next(self.events)  # the stream starts
@@ -122,19 +132,23 @@ class _Reader:
         return values
 
     def _map(self, depth: int) -> Map:
-        values = Map()
+        values, twice = Map(), set()
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             key = self._value(event, depth + 1)
             if not isinstance(key, str):
                 raise self._error(f"the key {brief(key)} is no word; put it in quotes if it is meant as one", event)
             if key == "<<":
                 raise self._error("merge keys (<<) are not YAML 1.2; use 'base:' to build on another file", event)
+            value = self._value(next(self.events), depth + 1)
+            line = event.start_mark.line + 1
+            if key in twice:
+                continue
             if key in values:
-                raise self._error(
-                    f"the key {short(key)!r} stands here and on line {values.lines[key]}; keep one", event
-                )
-            values.lines[key] = event.start_mark.line + 1
-            values[key] = self._value(next(self.events), depth + 1)
+                twice.add(key)
+                message = f"the key {short(key)!r} stands here and on line {values.lines[key]}; keep one"
+                self.problems.append(Problem(message, self.file, line))
+            else:
+                values.lines[key], values[key] = line, value
         return values
 
     def _alias(self, event: Any, depth: int) -> Any:

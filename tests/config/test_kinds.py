@@ -13,7 +13,7 @@ FITTING: list[tuple[Any, list[Any], list[Any]]] = [
     (float, [0.5, 1, -0.0, 1e300], [True, False, "1e-3", None, float("nan"), float("inf"), 10**400, [1.0]]),
     (bool, [True, False], [0, 1, "true", "yes", None]),
     (str, ["", "no"], [1, True, None, ["a"], b"a"]),
-    (Count, [1, 2**70], [0, -1, True, 1.0]),
+    (Count, [1, 2**31 - 1], [0, -1, True, 1.0, 2**70]),
     (Positive, [1e-300, 1], [0, 0.0, -1, float("inf")]),
     (Fraction, [0, 0.5], [1, 1.5, -0.1, True]),
     (Seed, [0, 2**63 - 1], [-1, 2**63]),

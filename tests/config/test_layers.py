@@ -224,6 +224,15 @@ def test_a_dotted_override_of_the_map_in_a_base_keeps_the_other_weights(tmp_path
     assert config.weights() == {"sort_exact_reward": 3.0, "sort_distance_reward": 2.0}
 
 
+def test_a_dotted_override_turns_the_map_of_its_own_command_line_whatever_their_order(resolved: Resolve) -> None:
+    words = ["reward_fn.sort_exact_reward=2", "reward_fn={sort_exact_reward: 1, sort_distance_reward: 3}"]
+    for overrides in (words, words[::-1]):
+        assert resolved("seed: 1\n", *overrides).config.weights() == {
+            "sort_exact_reward": 2.0,
+            "sort_distance_reward": 3.0,
+        }
+
+
 def test_a_dotted_override_with_a_misspelt_name_is_told_with_the_nearest(problems: Problems) -> None:
     (problem,) = problems("reward_fn: {sort_exact_reward: 1}\n", "reward_fn.sort_distanc_reward=1")
     assert problem.startswith("command line: reward_fn.sort_distanc_reward=1: reward_fn: came 'sort_distanc_reward'")

@@ -14,7 +14,7 @@ from pgrl_cli.words import TABLES, every_knob, owners
 
 Resolve = Callable[..., Resolved]
 Problems = Callable[..., list[str]]
-WHOLE = "possible is a whole number from 1, up to 2147483647"
+WHOLE = "possible is a whole number from 1"
 DELTAS = "possible: rewards, centered_rewards, normalized_rewards, max_rewards, leave_one_out_rewards"
 REWARDS = "possible: sort_inclusion_ordering_reward, sort_distance_reward, sort_exact_reward, or a function of your own"
 
@@ -111,7 +111,7 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
         "kl_coefficient: .nan\n",
         ["mine.yaml:1: kl_coefficient: came nan; possible is a number from 0; it must be finite"],
     ),
-    "a negative seed": ("seed: -1\n", ["mine.yaml:1: seed: came -1; possible is a whole number from 0, up to 92"]),
+    "a negative seed": ("seed: -1\n", ["mine.yaml:1: seed: came -1; possible is a whole number from 0"]),
     "a seed too large": ("seed: 9223372036854775808\n", ["mine.yaml:1: seed: came 9223372036854775808; possible is a"]),
     "a momentum of one": (
         "optimizer: sgd\nmomentum: 1\n",
@@ -200,6 +200,26 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     "a clip that two others replace": (
         "loss_mode: clipped\nclip_epsilon: 0.1\nclip_low: 0.1\nclip_high: 0.2\n",
         ["mine.yaml:2: clip_epsilon turns nothing here: clip_low and clip_high replace it on both sides"],
+    ),
+    "equal keys among other mistakes": (
+        "seed: 1\nepohcs: 2\nseed: 3\nseed: 4\nwidth: 0\n",
+        [
+            "mine.yaml:2: unknown key 'epohcs'. Did you mean 'epochs'?",
+            "mine.yaml:3: the key 'seed' stands here and on line 1; keep one",
+            "mine.yaml:5: width: came 0; possible is a whole number from 1",
+        ],
+    ),
+    "a name of None": ("name: None\n", ["mine.yaml:1: name: came 'None' (text); leave the key out to take the file's"]),
+    "a word that may not be null": (
+        "kl_placement: None\n",
+        ["mine.yaml:1: kl_placement: came 'None' (text); possible is "],
+    ),
+    "more responses than anyone has": (
+        "num_responses: 1e26\nwidth: 99999999999\n",
+        [
+            "mine.yaml:1: num_responses: came 1e+26",
+            "mine.yaml:2: width: came 99999999999; possible is a whole number from 1; it is ",
+        ],
     ),
     "two equal keys": ("seed: 1\nepochs: 2\nseed: 3\n", ["mine.yaml:3: the key 'seed' stands here and on line 1"]),
     "a tab": ("seed: 1\nreward_fn:\n\tsort_exact_reward: 1\n", ["mine.yaml:3: is no YAML: "]),
