@@ -11,9 +11,9 @@ import math
 
 import torch
 
+from pgrl_cli.assembly import assemble
 from pgrl_cli.config.layers import layers_of
 from pgrl_cli.config.shipped import shipped_names
-from pgrl_cli.experiment import assemble
 from pgrl_cli.resolution import resolve
 from pgrl_cli.training.trainer import train
 

@@ -4,28 +4,22 @@ Results go to standard output, everything else to standard error. Exit codes: 0;
 130 Ctrl-C. torch and matplotlib are imported inside the commands that need them: --help should not wait for them.
 """
 
-import json
-import shutil
 import sys
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from pgrl_cli import __version__
-from pgrl_cli.config.problems import ConfigError, Problem
-from pgrl_cli.config.shipped import find, first_comment, shipped_folder, shipped_names
+from pgrl_cli.config.shipped import copy, first_comment, shipped_folder, shipped_names
+from pgrl_cli.console import err, failures_told, out, print_json, progress, summary_lines
 
 if TYPE_CHECKING:
-    from pgrl_cli.experiment import Summary
     from pgrl_cli.resolution import Resolved
-    from pgrl_cli.runs import Run
 
 app = typer.Typer(
     help="Policy-gradient experiments on language models, from a YAML to a picture.",
@@ -49,14 +43,6 @@ class Kind(StrEnum):
     optimizers = "optimizers"
 
 
-def _out() -> Console:
-    return Console(soft_wrap=True, highlight=False)
-
-
-def _err() -> Console:
-    return Console(stderr=True, soft_wrap=True, highlight=False)
-
-
 def _config_names(incomplete: str) -> list[str]:
     """What the shell offers for a config: shipped names, and YAML files that begin like this."""
     files = [str(path) for pattern in ("*.yaml", "*/") for path in Path().glob(f"{incomplete}{pattern}")]
@@ -65,7 +51,7 @@ def _config_names(incomplete: str) -> list[str]:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        _out().print(f"pgrl {__version__}")
+        out().print(f"pgrl {__version__}")
         raise typer.Exit
 
 
@@ -102,25 +88,25 @@ def train(
     debug: Debug = False,
 ) -> None:
     """Train one policy into a new run folder."""
-    with _failures_told(debug):
+    with failures_told(debug):
         from pgrl_cli.experiment import RunFailed, run
 
         resolved = _resolved(config, overrides)
         try:
-            with _progress(resolved, quiet or as_json) as watch:
+            with progress(resolved.config.name, resolved.config.epochs, quiet or as_json) as watch:
                 folder, summary = run(resolved, runs_dir, command=["pgrl", *sys.argv[1:]], watch=watch)
         except RunFailed as failure:
             if as_json:
-                _print_json({"run": str(failure.run.folder), "status": "failed", "error": str(failure)})
+                print_json({"run": str(failure.run.folder), "status": "failed", "error": str(failure)})
             raise
         if summary.picture_error is not None:
             told = f"note: there is no picture ({summary.picture_error}); the traceback is in {folder.log_file}"
-            _err().print(told, markup=False)
+            err().print(told, markup=False)
         if as_json:
-            _print_json(_as_object(folder, summary))
+            print_json({"run": str(folder.folder), "status": "completed", **asdict(summary)})
         else:
             if not quiet:
-                print(*_summary_lines(folder, summary), sep="\n")
+                print(*summary_lines(folder, summary), sep="\n")
             print(folder.folder)
 
 
@@ -145,7 +131,7 @@ def list_words(
             table.add_row(word.name, word.meaning, word.knobs)
         Console(highlight=False).print(table, "")
     if kind in (None, Kind.rewards):
-        _out().print("A reward of your own: reward_fn: my_rewards.py:points, a function of (prompt, response).")
+        out().print("A reward of your own: reward_fn: my_rewards.py:points, a function of (prompt, response).")
 
 
 @config_app.command("ls")
@@ -162,7 +148,7 @@ def config_ls() -> None:
 @config_app.command("show")
 def config_show(file: File, overrides: Overrides = None, debug: Debug = False) -> None:
     """Print a config fully resolved, every live default written out."""
-    with _failures_told(debug):
+    with failures_told(debug):
         resolved = _resolved(file, overrides)
         from pgrl_cli.words import written
 
@@ -175,15 +161,8 @@ def config_cp(
     dest: Annotated[Path, typer.Argument(help="A file or a folder.")] = Path(),
 ) -> None:
     """Copy a shipped config, to build on."""
-    with _failures_told(debug=False):
-        source = find(name, shipped_folder())
-        target = dest / source.name if dest.is_dir() else dest
-        if target.exists():
-            raise ConfigError([Problem("exists; nothing was copied", str(target))])
-        if not target.parent.is_dir():
-            raise ConfigError([Problem("there is no folder to copy into", str(target.parent))])
-        shutil.copyfile(source, target)
-        print(target)
+    with failures_told(debug=False):
+        print(copy(name, dest))
 
 
 @config_app.command("validate")
@@ -195,7 +174,7 @@ def config_validate(
     wrong = False
     for file in files:
         try:
-            with _failures_told(debug):
+            with failures_told(debug):
                 _resolved(file, None)
             print(f"{file}: fine")
         except typer.Exit:
@@ -208,7 +187,7 @@ def config_schema() -> None:
     """Print a JSON Schema of configs, for editors."""
     from pgrl_cli.listing import json_schema
 
-    _print_json(json_schema(), indent=2)
+    print_json(json_schema(), indent=2)
 
 
 def _resolved(config: str, overrides: list[str] | None) -> "Resolved":
@@ -218,112 +197,5 @@ def _resolved(config: str, overrides: list[str] | None) -> "Resolved":
 
     resolved = resolve(layers_of(config, overrides or []))
     for note in resolved.notes:
-        _err().print(f"note: {note}", markup=False)
+        err().print(f"note: {note}", markup=False)
     return resolved
-
-
-@contextmanager
-def _failures_told(debug: bool) -> Iterator[None]:
-    """Turn errors into a few lines and an exit code; with --debug also into a traceback."""
-    try:
-        yield
-    except typer.Exit:
-        raise
-    except KeyboardInterrupt:
-        _err().print("interrupted; what was finished is kept", markup=False)
-        raise typer.Exit(130) from None
-    except ConfigError as error:
-        _trace(debug)
-        for problem in error.problems:
-            _err().print(f"error: {problem}", markup=False)
-        raise typer.Exit(2) from None
-    except BrokenPipeError:
-        raise  # whoever read our output has gone; click ends quietly
-    except Exception as error:
-        _trace(debug)
-        _err().print(f"error: {_told(error)}", markup=False)
-        raise typer.Exit(1) from None
-
-
-def _told(error: Exception) -> str:
-    run: Run | None = getattr(error, "run", None)
-    if run is not None:
-        return f"the run failed: {error}\n       what was finished is kept; the traceback is in {run.log_file}"
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return f"{type(error).__name__}: {error}"
-
-
-def _trace(debug: bool) -> None:
-    if debug:
-        traceback.print_exc()
-
-
-@contextmanager
-def _progress(resolved: "Resolved", silent: bool) -> Iterator[Any]:
-    """What watches a run: a bar on a terminal, else a line now and then."""
-    epochs = resolved.config.epochs
-    if silent:
-        yield lambda run, record: None
-        return
-    console = _err()
-    if not console.is_terminal:
-        every = max(1, epochs // 10)
-
-        def line(run: Any, record: Any) -> None:
-            if (record.epoch + 1) % every == 0 or record.epoch + 1 == epochs:
-                reward = record.measures["mean_reward"].item()
-                console.print(f"epoch {record.epoch + 1}/{epochs}   mean reward {reward:.3f}")
-
-        yield line
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("epochs   mean reward {task.fields[reward]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(resolved.config.name, total=epochs, reward="-")
-        yield lambda run, record: bar.update(
-            task, completed=record.epoch + 1, reward=f"{record.measures['mean_reward'].item():.3f}"
-        )
-
-
-def _summary_lines(folder: "Run", summary: "Summary") -> Iterator[str]:
-    most = "" if summary.maximum_reward is None else f" of {summary.maximum_reward:g}"
-    rows = {
-        "mean reward, first ten epochs": _number(summary.first_mean_reward) + most,
-        "mean reward, last ten epochs": _number(summary.last_mean_reward) + most,
-        "mean reward, best epoch": _number(summary.best_mean_reward) + most,
-        "exact match": _number(summary.exact_match),
-        "exact match, held out": _number(summary.held_out_exact_match),
-        "seconds": f"{summary.seconds:.2f}",
-        "picture": str(folder.curves_file),
-        "folder": str(folder.folder),
-    }
-    return (f"{name:<31}{value}" for name, value in rows.items() if value != "-")
-
-
-def _as_object(folder: "Run", summary: "Summary") -> dict[str, Any]:
-    return {
-        "run": str(folder.folder),
-        "status": "completed",
-        "first_mean_reward": summary.first_mean_reward,
-        "last_mean_reward": summary.last_mean_reward,
-        "best_mean_reward": summary.best_mean_reward,
-        "exact_match": summary.exact_match,
-        "held_out_exact_match": summary.held_out_exact_match,
-        "seconds": summary.seconds,
-    }
-
-
-def _print_json(value: Any, indent: int | None = None) -> None:
-    print(json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False))
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"

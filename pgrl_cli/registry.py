@@ -75,7 +75,7 @@ def apply(function: Function, tensors: Mapping[str, Any], settings: Mapping[str,
     return function(*[tensors[name] for name in names], **chosen)
 
 
-@cache
+@cache  # one look-up instead of two, several times a step
 def _asked_for(function: Function) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return needs(function), tuple(knobs(function))
 

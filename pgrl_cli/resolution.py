@@ -4,7 +4,7 @@ A knob lives while a word names a function whose signature has it. A dead knob i
 least as high as the word that makes it dead; one from a lower layer is dropped with a note.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -12,8 +12,8 @@ from typing import Any, get_type_hints
 from pgrl_cli.config import KEYS, OTHER_WORDS, Config
 from pgrl_cli.config.kinds import fitted, misfit, told
 from pgrl_cli.config.layers import Entry, Layers
-from pgrl_cli.config.own_reward_words import own_reward_word
 from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, nearest, short
+from pgrl_cli.config.reward_words import RewardWords
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, cut_off, knobs, smallest_group
@@ -21,6 +21,13 @@ from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.words import DEAD, TABLES, every_knob, knobs_of, owners
 
+FROM_TASK: Mapping[str, Callable[[Task], Any]] = {
+    "token_budget": lambda task: float(task.response_length),
+    "vocab_size": lambda task: task.vocab_size,
+    "held_out_count": lambda task: len(task.held_out),
+    "prompts": lambda task: task.prompts.tolist(),
+}
+"""Knobs whose default the task knows."""
 MOST_HINTS = 50
 """Unknown keys that a nearest name is looked for."""
 ANNOTATIONS = get_type_hints(Config, include_extras=True)
@@ -97,7 +104,7 @@ class _Resolution:
                 elif not rest:
                     self.given[key] = entry
                 elif head != "reward_fn":
-                    self.problems.append(entry.problem(f"unknown key {short(key)!r}: {head} is no map"))
+                    self.problems.append(entry.problem(f"unknown key {short(key)!r}: {head} is not a map"))
                 else:
                     self.put_into_map(head, rest, entry)
 
@@ -153,8 +160,8 @@ class _Resolution:
             self.tell(key, f"came {told(entry.value)}; possible: {listed(functions)}.{hint}")
             del self.given[key]
         if chosen["kl_estimator"] is None:
-            placement = self.given["kl_placement"].value if "kl_placement" in self.given else "loss"
-            chosen["kl_estimator"] = "k1" if placement == "reward" else "k3"
+            placement = self.given.get("kl_placement")
+            chosen["kl_estimator"] = _usual_estimator(placement.value if placement else "loss")
         return chosen
 
     def bury_by_word(self, words: Mapping[str, Any], live: Mapping[str, Knob]) -> None:
@@ -162,8 +169,8 @@ class _Resolution:
             keys = owners(name)
             if self.wrong.isdisjoint(keys):
                 belongs = " or ".join(f"{key}: {listed(having)}" for key, having in keys.items())
-                now = ", ".join(f"{key}: {words[key]}" for key in keys)
-                self.bury(name, tuple(keys), f"it belongs to {belongs}, and here stands {now}")
+                now = ", ".join(f"{key} is {words[key]}" for key in keys)
+                self.bury(name, tuple(keys), f"it belongs to {belongs}, but here {now}")
 
     def values(self, live: Mapping[str, Knob]) -> dict[str, Any]:
         """Every live key's value, checked for type and bounds; defaults where none was given."""
@@ -203,56 +210,24 @@ class _Resolution:
         if values["reward_fn"] is None:
             values["reward_fn"] = next(iter(task.rewards))
         if values["kl_estimator"] is None:
-            values["kl_estimator"] = "k1" if values["kl_placement"] == "reward" else "k3"
-        from_task = {
-            "token_budget": float(task.response_length),
-            "vocab_size": task.vocab_size,
-            "held_out_count": len(task.held_out),
-            "prompts": task.prompts.tolist(),
-        }
-        for key, value in from_task.items():
-            if key in live and values[key] in (None, REQUIRED):
-                values[key] = value
-        generated = values.get("prompt_count") is not None
-        for key in ("prompts",) if generated else ("prompt_count",):
-            values.pop(key, None)
+            values["kl_estimator"] = _usual_estimator(values["kl_placement"])
+        values.pop("prompts" if values.get("prompt_count") is not None else "prompt_count", None)
+        for key, of_task in FROM_TASK.items():
+            if key in values and values[key] in (None, REQUIRED):
+                values[key] = of_task(task)
         for rule in DEAD:
             if rule.key in live and rule.when(values):
                 values.pop(rule.key)
 
     def check_rewards(self, values: dict[str, Any], task: Task) -> None:
         """Each reward is one of the task's, or a function in a file; files are looked at, not run."""
-        entry, value = self.given.get("reward_fn"), values["reward_fn"]
-        if entry is None or not self.fine("reward_fn", "task"):
-            return
-        if isinstance(value, str):
-            values["reward_fn"] = self.reward_word(value, entry, task.rewards)
-            return
-        if not value:
-            self.tell("reward_fn", "the map is empty; give at least one reward a weight")
-        weights: dict[str, float] = {}
-        for word, weight in value.items():
-            known_as = self.reward_word(word, entry.part(word), task.rewards)
-            if known_as in weights:
-                self.tell("reward_fn", f"{short(word)} is {known_as} once more; keep one", entry.part(word))
-            weights[known_as] = weight
-        values["reward_fn"] = weights
-
-    def reward_word(self, word: str, entry: Entry, rewards: Iterable[str]) -> str:
-        """The word for a reward as the run folder spells it; what is wrong with it is told."""
-        if word in rewards:
-            return word
-        own = own_reward_word(word, entry.folder, rewards)
-        if isinstance(own, str):
-            self.tell("reward_fn", own, entry)
-            return word
-        same_name = [path for path in self.sources.values() if path.name == own.path.name and path != own.path]
-        if same_name:
-            message = f"{own.path} and {same_name[0]} have one name; the run folder keeps a copy of each"
-            self.tell("reward_fn", message, entry)
-            return word
-        self.sources[own.word] = own.path
-        return own.word
+        entry = self.given.get("reward_fn")
+        if entry is not None and self.fine("reward_fn", "task"):
+            rewards = RewardWords(tuple(task.rewards))
+            values["reward_fn"] = rewards.resolved(values["reward_fn"], entry)
+            self.sources |= rewards.sources
+            for place, message in rewards.problems:
+                self.tell("reward_fn", message, place)
 
     def check_together(self, values: Mapping[str, Any], task: Task) -> None:
         """What no value can be told by itself; nothing is judged by a value that is wrong already."""
@@ -285,6 +260,11 @@ def _unknown(key: str, known: set[str]) -> str:
     return f"unknown key {short(key)!r}.{hint}"
 
 
+def _usual_estimator(placement: Any) -> str:
+    """Where the config names none: the lecture's in the loss, the unbiased one in the reward."""
+    return "k1" if placement == "reward" else "k3"
+
+
 def _advice(values: Mapping[str, Any]) -> Iterator[str]:
     """What runs, but probably not as meant."""
     if values["steps_per_epoch"] == 1 and cut_off(LOSSES[values["loss_mode"]]):
@@ -296,6 +276,6 @@ def _advice(values: Mapping[str, Any]) -> Iterator[str]:
         yield "kl_estimator k1 in the loss has an expected gradient of zero on the first step: it pulls nowhere"
     if values["kl_placement"] == "reward" and values["kl_estimator"] != "k1":
         yield (
-            f"kl_estimator {values['kl_estimator']} in the reward is no pull along the KL's gradient; there, k1 is the "
+            f"kl_estimator {values['kl_estimator']} in the reward does not follow the KL's gradient; there, k1 is the "
             "unbiased choice"
         )

@@ -11,6 +11,7 @@ import re
 import secrets
 import socket
 import subprocess
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -50,6 +51,11 @@ class Run:
     def status(self) -> dict[str, Any]:
         """What status.json says."""
         return orjson.loads((self.folder / "status.json").read_bytes())
+
+    def log_traceback(self) -> None:
+        """Write the traceback of the error that is being handled into train.log."""
+        with self.log_file.open("a", encoding="utf-8") as log:
+            log.write(traceback.format_exc())
 
     def mark(self, status: str, **facts: Any) -> None:
         """Write status.json: the status, which process has the run, and what is known of it."""

@@ -215,9 +215,9 @@ def test_mistakes_in_a_config_are_told_all_at_once_and_leave_no_folder() -> None
         assert (said.code, said.out) == (2, "")
         assert said.err.splitlines() == [
             "error: mine.yaml:1: unknown key 'epohcs'. Did you mean 'epochs'?",
-            "error: mine.yaml:3: num_responses: came 0; possible is a whole number from 1",
+            "error: mine.yaml:3: num_responses: came 0; expected a whole number from 1",
             "error: mine.yaml:4: unknown key 'lr': here it is spelled 'learning_rate'",
-            "error: command line: seed=-1: seed: came -1; possible is a whole number from 0",
+            "error: command line: seed=-1: seed: came -1; expected a whole number from 0",
         ]
     assert not Path("runs").exists()
 
@@ -450,7 +450,10 @@ def test_cp_copies_a_shipped_config_to_a_file_or_into_a_folder() -> None:
     for words, path in (([], "two_state.yaml"), (["mine.yaml"], "mine.yaml"), (["sub"], "sub/two_state.yaml")):
         said = pgrl("config", "cp", "lecture/two_state", *words)
         assert said == Said(0, f"{path}\n", "")
-        assert Path(path).read_bytes() == original
+        copied = Path(path).read_text(encoding="utf-8")
+        (schema,) = re.findall(r"\$schema=(.+)", copied)
+        assert (Path(path).parent / schema).resolve() == (shipped_folder() / "schema.json").resolve()
+        assert copied.replace(schema, "../schema.json").encode() == original
     assert pgrl("config", "validate", "two_state.yaml", "mine.yaml", "sub/two_state.yaml").code == 0
 
 

@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -9,9 +10,10 @@ import pytest
 import torch
 
 from pgrl_cli import experiment
+from pgrl_cli.assembly import assemble, multiplications, threads_for
 from pgrl_cli.config import ConfigError
 from pgrl_cli.config.layers import layers_from, layers_of
-from pgrl_cli.experiment import RunFailed, assemble, multiplications, run, threads_for
+from pgrl_cli.experiment import RunFailed, run
 from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import Run
 
@@ -198,16 +200,18 @@ def test_a_gpu_that_is_not_there_is_refused_before_a_folder_is_made(tmp_path):
 
 
 def test_small_work_gets_one_thread_and_gives_the_others_back():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
     config = resolve(layers_from(SHORT)).config
     parts, state = assemble([config])
-    with threads_for(multiplications(config, parts.task, [state.policy])):
-        assert torch.get_num_threads() == 1
-    with threads_for(1e12):
-        assert torch.get_num_threads() > 1 or torch.get_num_threads() == before
-    assert torch.get_num_threads() == 2
-    torch.set_num_threads(before)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threads_for(multiplications(config, parts.task, [state.policy])):
+            assert torch.get_num_threads() == 1
+        with threads_for(1e12):
+            assert torch.get_num_threads() == os.cpu_count()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_picture_that_cannot_be_drawn_does_not_fail_a_run_whose_numbers_are_there(tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ def misfit(annotation: Any, value: Any) -> str | None:
     """Why a value is none of what an annotation allows, or None where it is."""
     if _fits(annotation, value):
         return None
-    return f"came {told(value)}; possible is {described(annotation)}{_likely_fix(annotation, value)}"
+    return f"came {told(value)}; expected {described(annotation)}{_likely_fix(annotation, value)}"
 
 
 def fitted(annotation: Any, value: Any) -> Any:

@@ -147,10 +147,10 @@ def _add_overrides(gathered: Layers, overrides: Sequence[str], here: Path) -> No
         shown = f"{COMMAND_LINE}: {short(override)}"
         key, equals, text = override.partition("=")
         if not equals or not KEY.fullmatch(key):
-            gathered.problems.append(Problem("is no KEY=VALUE, such as epochs=50", shown))
+            gathered.problems.append(Problem("is not KEY=VALUE, such as epochs=50", shown))
             continue
         if key == "base":
-            gathered.problems.append(Problem("base belongs into a file; name the config itself here", shown))
+            gathered.problems.append(Problem("base belongs in a file; name the config itself here", shown))
             continue
         if key in layer:
             gathered.problems.append(Problem(f"{short(key)} is given twice", shown))

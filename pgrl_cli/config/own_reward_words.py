@@ -41,7 +41,7 @@ def own_reward_word(word: str, folder: Path, rewards: Iterable[str]) -> OwnRewar
         tree = ast.parse(path.read_bytes(), filename=str(path))
     except (SyntaxError, ValueError, RecursionError, MemoryError, OSError) as error:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        return f"{file}{line} is no Python: {getattr(error, 'msg', None) or error or type(error).__name__}"
+        return f"{file}{line} is not valid Python: {getattr(error, 'msg', None) or error or type(error).__name__}"
     return _looked_at(tree, file, name) or OwnReward(f"{path.name}:{name}", path)
 
 

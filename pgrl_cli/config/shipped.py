@@ -1,5 +1,6 @@
 """The configs that come with the package, and finding one by path or by name."""
 
+import os
 from pathlib import Path
 
 from pgrl_cli.config.problems import ConfigError, Problem, nearest, short
@@ -51,6 +52,22 @@ def is_folder(path: Path) -> bool:
         return path.is_dir()
     except (OSError, ValueError):
         return False
+
+
+def copy(name: str, dest: Path) -> Path:
+    """Copy a shipped config to a file, or into a folder, and return where it lies.
+
+    Raises ConfigError where something is there already, or there is no such folder.
+    """
+    source = find(name, shipped_folder())
+    target = dest / source.name if is_folder(dest) else dest
+    if target.exists():
+        raise ConfigError([Problem("exists; nothing was copied", str(target))])
+    if not is_folder(target.parent):
+        raise ConfigError([Problem("there is no folder to copy into", str(target.parent))])
+    schema = os.path.relpath(shipped_folder() / "schema.json", target.parent)
+    target.write_text(source.read_text(encoding="utf-8").replace("../schema.json", schema), encoding="utf-8")
+    return target
 
 
 def first_comment(path: Path) -> str:

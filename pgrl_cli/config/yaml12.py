@@ -54,10 +54,10 @@ def read_on(text: str, file: str) -> tuple[Any, list[Problem]]:
     except yaml.MarkedYAMLError as error:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
         told = " ".join(part for part in (error.context, error.problem) if part)
-        raise ConfigError([Problem(f"is no YAML: {told}", file, line)]) from error
+        raise ConfigError([Problem(f"is not valid YAML: {told}", file, line)]) from error
     except (yaml.YAMLError, UnicodeError) as error:
         told = str(error).splitlines()[0]
-        raise ConfigError([Problem(f"is no YAML: {told}", file)]) from error
+        raise ConfigError([Problem(f"is not valid YAML: {told}", file)]) from error
 
 
 def scalar(text: str) -> Any:
@@ -136,7 +136,7 @@ class _Reader:
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             key = self._value(event, depth + 1)
             if not isinstance(key, str):
-                raise self._error(f"the key {brief(key)} is no word; put it in quotes if it is meant as one", event)
+                raise self._error(f"the key {brief(key)} is not a word; put it in quotes if it is meant as one", event)
             if key == "<<":
                 raise self._error("merge keys (<<) are not YAML 1.2; use 'base:' to build on another file", event)
             value = self._value(next(self.events), depth + 1)

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor, nn
 
-from pgrl_cli.policies.policy import Normals, Policy, PositionwisePolicy
+from pgrl_cli.policies.policy import Policy, PositionwisePolicy
 from pgrl_cli.tasks.task import Task
 
 
-def table(task: Task, normals: Normals) -> Policy:
+def table(task: Task) -> Policy:
     """A free logit for each prompt, position and token; uniform at first, and for ever at a prompt it does not hold."""
     return TablePolicy(task)
 
@@ -25,7 +25,7 @@ class TablePolicy(PositionwisePolicy):
         self.table = nn.Parameter(torch.zeros(len(known), task.response_length, task.vocab_size))
 
     def decode(self, prompts: Tensor) -> Tensor:
-        if prompts is self.prompts:
+        if prompts is self.prompts:  # the usual case, and then the search would cost more than all else
             return self.table.unsqueeze(-3)
         same = (prompts[:, None, :] == self.prompts).all(dim=-1)  # [asked known]
         rows = self.table.index_select(-3, same.int().argmax(dim=-1))

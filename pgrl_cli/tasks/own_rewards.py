@@ -83,7 +83,7 @@ class _Beside:
 def _load(path: Path, name: str) -> Points:
     spec = spec_from_file_location(f"pgrl_own_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise RewardError(f"{path} is no Python file.")
+        raise RewardError(f"{path} is not a Python file.")
     module = module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their own module up
     try:

@@ -11,7 +11,7 @@ PAYMENTS = ((11.0, 9.0), (0.0, 2.0))
 
 
 def two_state() -> Task:
-    """Two states, one action: state 1 pays 11 or 9, state 2 pays 0 or 2 (the lecture's case for baselines)."""
+    """Two states, two actions: state 1 pays 11 or 9, state 2 pays 0 or 2 (the lecture's case for baselines)."""
     states = torch.tensor([[0], [1]])
     return Task(
         prompts=states,

@@ -25,9 +25,8 @@ GROUPS = (-2, -1)
 Measures = dict[str, Tensor | None]
 
 
-def measured(
-    parts: Parts, config: Config, rollout: Rollout, steps: Sequence[Objective], norms: Sequence[Tensor]
-) -> Measures:
+@torch.no_grad()
+def measured(parts: Parts, rollout: Rollout, steps: Sequence[Objective], norms: Sequence[Tensor]) -> Measures:
     """The measures of an epoch by the names of `metrics.jsonl`; None where one was not computed."""
     log_probs = torch.stack([step.log_probs for step in steps])
     kl = None
@@ -35,7 +34,7 @@ def measured(
         kl = rollout["reward_kl"].mean(dim=GROUPS)
     elif steps[0].kl is not None:
         kl = torch.stack([step.kl for step in steps if step.kl is not None])
-    groups = of_groups(rollout)
+    groups = group_measures(rollout)
     measures: Measures = {
         "loss": torch.stack([step.loss.detach() for step in steps]),
         "mean_reward": groups["mean_reward"],
@@ -43,7 +42,7 @@ def measured(
         "kl": None if kl is None else kl.detach(),
         "entropy": token_mean(torch.stack([step.entropies for step in steps]), rollout.get("mask")),
         "clip_fraction": clip_fraction(parts, rollout, log_probs),
-        **of_ratios(rollout, log_probs),
+        **ratio_measures(rollout, log_probs),
         "gradient_norm": torch.stack(list(norms)),
         "zero_variance_groups": groups["zero_variance_groups"],
         "reward_std": groups["reward_std"],
@@ -54,8 +53,7 @@ def measured(
     return measures
 
 
-@torch.no_grad()
-def of_groups(rollout: Rollout) -> Measures:
+def group_measures(rollout: Rollout) -> Measures:
     """What the rewards of the prompts' groups are like, before the delta mode: [...] each."""
     rewards = rollout["task_rewards"]
     equal = rewards.amax(dim=-1) == rewards.amin(dim=-1)
@@ -71,8 +69,7 @@ def of_groups(rollout: Rollout) -> Measures:
     }
 
 
-@torch.no_grad()
-def of_ratios(rollout: Rollout, log_probs: Tensor) -> Measures:
+def ratio_measures(rollout: Rollout, log_probs: Tensor) -> Measures:
     """How far the policy has moved from the one that sampled: log_probs [step ... prompt response token].
 
     The effective sample size is a share: (sum w)^2 / (n sum w^2) of the n tokens' ratios w (Kong, 1992).
@@ -89,7 +86,6 @@ def of_ratios(rollout: Rollout, log_probs: Tensor) -> Measures:
     }
 
 
-@torch.no_grad()
 def clip_fraction(parts: Parts, rollout: Rollout, log_probs: Tensor) -> Tensor | None:
     """The share of tokens whose gradient the loss cuts off; None for a loss that cuts off none.
 
@@ -102,7 +98,6 @@ def clip_fraction(parts: Parts, rollout: Rollout, log_probs: Tensor) -> Tensor |
     return token_mean(cut.to(log_probs.dtype), rollout.get("mask"))
 
 
-@torch.no_grad()
 def exact_match(task: Task, policy: Policy, prompts: Tensor) -> Tensor | None:
     """The share of prompts whose greedy answer is right: [...]; None where there are no prompts."""
     if len(prompts) == 0:
@@ -111,6 +106,7 @@ def exact_match(task: Task, policy: Policy, prompts: Tensor) -> Tensor | None:
     return right.squeeze(-1).to(torch.get_default_dtype()).mean(dim=-1)
 
 
+@torch.no_grad()
 def evaluated(parts: Parts, config: Config, policy: Policy, epoch: int) -> Measures:
     """Exact match on the prompts trained on and held out, where it is this epoch's turn (or the last)."""
     due = epoch == config.epochs - 1 or (config.eval_period > 0 and (epoch + 1) % config.eval_period == 0)

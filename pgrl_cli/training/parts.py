@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pgrl_cli import draws
 from pgrl_cli.policies.policy import Policy
-from pgrl_cli.policies.stack import laid_together
+from pgrl_cli.policies.stack import lay_together
 from pgrl_cli.registry import Function
 from pgrl_cli.tasks.task import Task
 
@@ -76,6 +76,6 @@ class State:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "State":
         policy = copy.deepcopy(self.policy, memo)
-        parameters = laid_together(policy, stacked=self.parameters.ndim > 1)
+        parameters = lay_together(policy, stacked=self.parameters.ndim > 1)
         moments = {name: moment.clone() for name, moment in self.moments.items()}
         return State(policy, parameters, moments, copy.deepcopy(self.reference, memo), self.epoch, self.steps)

@@ -6,7 +6,7 @@ from torch import Tensor
 from pgrl_cli import draws
 from pgrl_cli.config import Config
 from pgrl_cli.equations.averages import masked
-from pgrl_cli.equations.categorical import log_probs_of
+from pgrl_cli.policies.policy import Policy
 from pgrl_cli.registry import apply, needs
 from pgrl_cli.training.parts import Parts, State
 
@@ -21,30 +21,22 @@ is taken from the reward, reward_kl [... prompt response].
 """
 
 
-@torch.no_grad()  # the one place: nothing here may carry a gradient into a step
+@torch.no_grad()  # nothing in a rollout may carry a gradient into a step
 def collect(parts: Parts, config: Config, state: State) -> Rollout:
     """Sample a group of responses to each of this epoch's prompts, score them, and compare them with each other."""
     prompts = _prompts(parts, config, state.epoch)
     shape = (len(prompts), config.num_responses, parts.task.response_length)
     responses = state.policy.respond(prompts, parts.uniforms("responses", state.epoch, *shape))
     mask = parts.task.mask(responses)
-    old = state.policy.vocab_log_probs(prompts, responses)
-    rollout = {
-        "prompts": prompts,
-        "responses": responses,
-        "old_log_probs": masked(log_probs_of(responses, old), mask),
-    }
+    old_log_probs = masked(state.policy.log_probs(prompts, responses), mask)
+    rollout = {"prompts": prompts, "responses": responses, "old_log_probs": old_log_probs}
     if mask is not None:
         rollout["mask"] = mask
     if state.reference is not None:
-        reference = state.reference.vocab_log_probs(prompts, responses)
-        rollout["reference_log_probs"] = masked(log_probs_of(responses, reference), mask)
-        if "reference_vocab_log_probs" in needs(parts.divergence):
-            rollout["reference_vocab_log_probs"] = reference
+        rollout |= _under_reference(parts, state.reference, rollout)
     rollout |= _scores(parts, rollout)
     if state.reference is not None and config.kl_placement == "reward":
-        at_sampling = rollout | {"log_probs": rollout["old_log_probs"], "vocab_log_probs": old}
-        rollout["reward_kl"] = masked(apply(parts.divergence, at_sampling, parts.knobs), mask).sum(dim=-1)
+        rollout["reward_kl"] = _reward_kl(parts, state.policy, rollout)
         rollout["rewards"] = rollout["rewards"] - parts.knob("kl_coefficient", axes=2) * rollout["reward_kl"]
     advantages = apply(parts.advantage, rollout, parts.knobs)
     if advantages.ndim == rollout["rewards"].ndim:
@@ -59,6 +51,24 @@ def _prompts(parts: Parts, config: Config, epoch: int) -> Tensor:
         return prompts
     order = draws.generator(parts.prompts_seed, "prompts per epoch", epoch).permutation(len(prompts))
     return prompts[torch.from_numpy(order[: config.prompts_per_epoch]).to(prompts.device)]
+
+
+def _under_reference(parts: Parts, reference: Policy, rollout: Rollout) -> Rollout:
+    """How likely the reference finds the responses, over the whole vocabulary only where the divergence asks for it."""
+    prompts, responses = rollout["prompts"], rollout["responses"]
+    found = {"reference_log_probs": masked(reference.log_probs(prompts, responses), rollout.get("mask"))}
+    if "reference_vocab_log_probs" in needs(parts.divergence):
+        found["reference_vocab_log_probs"] = reference.vocab_log_probs(prompts, responses)
+    return found
+
+
+def _reward_kl(parts: Parts, policy: Policy, rollout: Rollout) -> Tensor:
+    """The estimate of the KL of each response at sampling, summed over its tokens: [... prompt response]."""
+    tensors = rollout | {"log_probs": rollout["old_log_probs"]}
+    if "vocab_log_probs" in needs(parts.divergence):
+        tensors["vocab_log_probs"] = policy.vocab_log_probs(rollout["prompts"], rollout["responses"])
+    kl = masked(apply(parts.divergence, tensors, parts.knobs), rollout.get("mask")).sum(dim=-1)
+    return kl.expand(rollout["responses"].shape[:-1])
 
 
 def _scores(parts: Parts, rollout: Rollout) -> Rollout:

@@ -40,8 +40,7 @@ class Record:
     def rows(self) -> Iterator[dict[str, Any]]:
         """The lines of metrics.jsonl: numpy values [] or [run]; `nonfinite` names those that are no number."""
         arrays = {name: None if m is None else m.cpu().numpy()[()] for name, m in self.measures.items()}
-        finite = all(np.isfinite(arrays[name]).all() for name in ("loss", "gradient_norm"))  # type: ignore[arg-type]
-        doubtful = [] if finite else [name for name, array in arrays.items() if array is not None]
+        doubtful = [name for name, array in arrays.items() if array is not None and not np.isfinite(array).all()]
         last = {name: None if m is None else m.cpu().numpy()[()] for name, m in self.evaluation.items()}
         axes = 0 if arrays["loss"] is None else arrays["loss"].ndim
         for index, step in enumerate(self.steps):
@@ -71,14 +70,14 @@ def _epoch(parts: Parts, config: Config, state: State) -> Record:
     steps, norms = [], []
     for _ in range(config.steps_per_epoch):
         objective = policy_gradient(parts, config, state.policy, rollout, bonus)
-        gradients = torch.autograd.grad(_in_sum(objective.loss), leaves)
+        gradients = torch.autograd.grad(_summed(objective.loss), leaves)
         with torch.no_grad():
             gradient = joined(gradients, parts.stacked)
             norms.append(torch.linalg.vector_norm(gradient, dim=-1))
             _update(parts, state, gradient, rate)
         steps.append(objective)
     stepped = time.perf_counter()
-    measures = measured(parts, config, rollout, steps, norms)
+    measures = measured(parts, rollout, steps, norms)
     evaluation = evaluated(parts, config, state.policy, state.epoch)
     seconds = {
         "rollout": sampled - started,
@@ -98,7 +97,7 @@ def _refresh_reference(parts: Parts, config: Config, state: State) -> None:
         state.reference = copy.deepcopy(state.policy).requires_grad_(False)
 
 
-def _in_sum(losses: Tensor) -> Tensor:
+def _summed(losses: Tensor) -> Tensor:
     """Runs are independent, so the gradient of the sum of their losses gives every run its own.
 
     (Not `grad_outputs` of ones: its check of shapes is slow, and imports sympy for a third of a second at the first.)

@@ -24,7 +24,10 @@ def adam(
     adam_beta2: Fraction = 0.999,
     adam_epsilon: Positive = 1e-8,
 ) -> None:
-    """Adam (Kingma & Ba, 2015), the lecture's: algorithm 1 in the order of operations that ends section 2."""
+    """Adam (Kingma & Ba, 2015, algorithm 1), the lecture's.
+
+    The corrections of both moments are folded into the rate, as at the end of their section 2.
+    """
     means.lerp_(gradient, 1 - adam_beta1)
     squares.lerp_(gradient * gradient, 1 - adam_beta2)
     correction = (1 - adam_beta2**count) ** 0.5

@@ -32,7 +32,7 @@ def test_a_value_fits_its_kind_strictly(annotation: Any, value: Any, fits: bool)
     problem = misfit(annotation, value)
     assert (problem is None) is fits
     if problem is not None:
-        assert problem.startswith(f"came {told(value)}; possible is {described(annotation)}")
+        assert problem.startswith(f"came {told(value)}; expected {described(annotation)}")
 
 
 def test_a_whole_number_becomes_a_float_where_any_number_may_stand() -> None:

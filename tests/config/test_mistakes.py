@@ -14,7 +14,7 @@ from pgrl_cli.words import TABLES, every_knob, owners
 
 Resolve = Callable[..., Resolved]
 Problems = Callable[..., list[str]]
-WHOLE = "possible is a whole number from 1"
+WHOLE = "expected a whole number from 1"
 DELTAS = "possible: rewards, centered_rewards, normalized_rewards, max_rewards, leave_one_out_rewards"
 REWARDS = "possible: sort_inclusion_ordering_reward, sort_distance_reward, sort_exact_reward, or a function of your own"
 
@@ -78,9 +78,9 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     "a truth for a count": ("epochs: true\n", [f"mine.yaml:1: epochs: came true (a boolean); {WHOLE}"]),
     "a truth for a number": (
         "learning_rate: false\n",
-        ["mine.yaml:1: learning_rate: came false (a boolean); possible is a number above 0"],
+        ["mine.yaml:1: learning_rate: came false (a boolean); expected a number above 0"],
     ),
-    "a truth for text": ("name: true\n", ["mine.yaml:1: name: came true (a boolean); possible is text"]),
+    "a truth for text": ("name: true\n", ["mine.yaml:1: name: came true (a boolean); expected text"]),
     "half an epoch": ("epochs: 2.5\n", [f"mine.yaml:1: epochs: came 2.5; {WHOLE}"]),
     "a whole number with a point": ("epochs: 5.0\n", [f"mine.yaml:1: epochs: came 5.0; {WHOLE}; write 5"]),
     "a whole number with an exponent": ("epochs: 1e2\n", [f"mine.yaml:1: epochs: came 100.0; {WHOLE}; write 100"]),
@@ -93,39 +93,39 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     "a time": ("epochs: 12:30\n", [f"mine.yaml:1: epochs: came '12:30' (text); {WHOLE}"]),
     "a word for a number": (
         "learning_rate: small\n",
-        ["mine.yaml:1: learning_rate: came 'small' (text); possible is a number above 0"],
+        ["mine.yaml:1: learning_rate: came 'small' (text); expected a number above 0"],
     ),
-    "nothing for a number": ("learning_rate:\n", ["mine.yaml:1: learning_rate: came null; possible is a number above"]),
+    "nothing for a number": ("learning_rate:\n", ["mine.yaml:1: learning_rate: came null; expected a number above"]),
     "no epochs": ("epochs: 0\n", [f"mine.yaml:1: epochs: came 0; {WHOLE}"]),
     "fewer than no epochs": ("epochs: -3\n", [f"mine.yaml:1: epochs: came -3; {WHOLE}"]),
     "endless epochs": ("epochs: 1" + "0" * 30 + "\n", [f"mine.yaml:1: epochs: came 1{'0' * 30}; {WHOLE}"]),
-    "no steps": ("steps_per_epoch: 0\n", ["mine.yaml:1: steps_per_epoch: came 0; possible is a whole number from 1"]),
-    "no responses": ("num_responses: 0\n", ["mine.yaml:1: num_responses: came 0; possible is a whole number from 1"]),
-    "a negative rate": ("learning_rate: -1e-3\n", ["mine.yaml:1: learning_rate: came -0.001; possible is a number ab"]),
+    "no steps": ("steps_per_epoch: 0\n", ["mine.yaml:1: steps_per_epoch: came 0; expected a whole number from 1"]),
+    "no responses": ("num_responses: 0\n", ["mine.yaml:1: num_responses: came 0; expected a whole number from 1"]),
+    "a negative rate": ("learning_rate: -1e-3\n", ["mine.yaml:1: learning_rate: came -0.001; expected a number ab"]),
     "an infinite rate": (
         "learning_rate: .inf\n",
-        ["mine.yaml:1: learning_rate: came inf; possible is a number above 0; it must be finite"],
+        ["mine.yaml:1: learning_rate: came inf; expected a number above 0; it must be finite"],
     ),
-    "a rate beyond floats": ("learning_rate: 1e999\n", ["mine.yaml:1: learning_rate: came inf; possible is a number"]),
+    "a rate beyond floats": ("learning_rate: 1e999\n", ["mine.yaml:1: learning_rate: came inf; expected a number"]),
     "a rate that is no number": (
         "kl_coefficient: .nan\n",
-        ["mine.yaml:1: kl_coefficient: came nan; possible is a number from 0; it must be finite"],
+        ["mine.yaml:1: kl_coefficient: came nan; expected a number from 0; it must be finite"],
     ),
-    "a negative seed": ("seed: -1\n", ["mine.yaml:1: seed: came -1; possible is a whole number from 0"]),
-    "a seed too large": ("seed: 9223372036854775808\n", ["mine.yaml:1: seed: came 9223372036854775808; possible is a"]),
+    "a negative seed": ("seed: -1\n", ["mine.yaml:1: seed: came -1; expected a whole number from 0"]),
+    "a seed too large": ("seed: 9223372036854775808\n", ["mine.yaml:1: seed: came 9223372036854775808; expected a"]),
     "a momentum of one": (
         "optimizer: sgd\nmomentum: 1\n",
-        ["mine.yaml:2: momentum: came 1; possible is a number from 0, below 1"],
+        ["mine.yaml:2: momentum: came 1; expected a number from 0, below 1"],
     ),
     "a dual clip of one": (
         "loss_mode: clipped\ndual_clip: 1\n",
-        ["mine.yaml:2: dual_clip: came 1; possible is a number above 1 or null"],
+        ["mine.yaml:2: dual_clip: came 1; expected a number above 1 or null"],
     ),
     "a name that is too long": (f"name: {'x' * 101}\n", ["mine.yaml:1: name: came 'xxxxx"]),
-    "a name of digits": ("name: 2026\n", ["mine.yaml:1: name: came 2026; possible is text that is not empty"]),
+    "a name of digits": ("name: 2026\n", ["mine.yaml:1: name: came 2026; expected text that is not empty"]),
     "a place for the KL that is none": (
         "kl_coefficient: 1\nkl_placement: rewards\n",
-        ["mine.yaml:2: kl_placement: came 'rewards' (text); possible is loss or reward"],
+        ["mine.yaml:2: kl_placement: came 'rewards' (text); expected loss or reward"],
     ),
     "a KL in the reward that weighs nothing": (
         "seed: 1\nkl_placement: reward\n",
@@ -133,7 +133,7 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     ),
     "a precision that is none": (
         "dtype: float16\n",
-        ["mine.yaml:1: dtype: came 'float16' (text); possible is float32"],
+        ["mine.yaml:1: dtype: came 'float16' (text); expected float32"],
     ),
     "no prompts": ("prompts: []\n", ["mine.yaml:1: prompts: there must be at least one prompt, and none may be empty"]),
     "an empty prompt": ("prompts: [[]]\n", ["mine.yaml:1: prompts: there must be at least one prompt, and none may"]),
@@ -152,11 +152,11 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     "a token beyond 64 bits": ("seed: 1\nprompts: [[99999999999999999999, 1]]\n", ["mine.yaml:2: prompts: "]),
     "a prompt that is a number": (
         "prompts: [1, 2]\n",
-        ["mine.yaml:1: prompts: came [1, 2] (a list); possible is a li"],
+        ["mine.yaml:1: prompts: came [1, 2] (a list); expected a li"],
     ),
     "a prompt of words": (
         "prompts: [[a]]\n",
-        ["mine.yaml:1: prompts: came [['a']] (a list); possible is a list of lis"],
+        ["mine.yaml:1: prompts: came [['a']] (a list); expected a list of lis"],
     ),
     "a vocabulary too small for the lecture's prompts": (
         "seed: 1\nvocab_size: 3\n",
@@ -176,10 +176,7 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     ),
     "a knob of another loss": (
         "loss_mode: naive\nclip_epsilon: 0.1\n",
-        [
-            "mine.yaml:2: clip_epsilon turns nothing here: it belongs to loss_mode: clipped, "
-            "and here stands loss_mode: naive"
-        ],
+        ["mine.yaml:2: clip_epsilon turns nothing here: it belongs to loss_mode: clipped, but here loss_mode is naive"],
     ),
     "listed and generated prompts": (
         "prompt_count: 5\nprompts: [[1]]\n",
@@ -206,23 +203,23 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
         [
             "mine.yaml:2: unknown key 'epohcs'. Did you mean 'epochs'?",
             "mine.yaml:3: the key 'seed' stands here and on line 1; keep one",
-            "mine.yaml:5: width: came 0; possible is a whole number from 1",
+            "mine.yaml:5: width: came 0; expected a whole number from 1",
         ],
     ),
     "a name of None": ("name: None\n", ["mine.yaml:1: name: came 'None' (text); leave the key out to take the file's"]),
     "a word that may not be null": (
         "kl_placement: None\n",
-        ["mine.yaml:1: kl_placement: came 'None' (text); possible is "],
+        ["mine.yaml:1: kl_placement: came 'None' (text); expected "],
     ),
     "more responses than anyone has": (
         "num_responses: 1e26\nwidth: 99999999999\n",
         [
             "mine.yaml:1: num_responses: came 1e+26",
-            "mine.yaml:2: width: came 99999999999; possible is a whole number from 1; it is ",
+            "mine.yaml:2: width: came 99999999999; expected a whole number from 1; it is ",
         ],
     ),
     "two equal keys": ("seed: 1\nepochs: 2\nseed: 3\n", ["mine.yaml:3: the key 'seed' stands here and on line 1"]),
-    "a tab": ("seed: 1\nreward_fn:\n\tsort_exact_reward: 1\n", ["mine.yaml:3: is no YAML: "]),
+    "a tab": ("seed: 1\nreward_fn:\n\tsort_exact_reward: 1\n", ["mine.yaml:3: is not valid YAML: "]),
     "many at once, in the order of their lines": (
         "epochs: 0\n# a comment\nlr: 1\ndelta_mode: center_rewards\nclip_epsilon: 0.1\n"
         "prompts: [[1], [2, 3]]\nseed: yes\n",

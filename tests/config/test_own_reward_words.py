@@ -75,12 +75,12 @@ def test_what_cannot_be_a_reward_is_told_with_the_likely_fix(folder: Path, word:
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        (b"x = 1\ndef points(:\n", "mine.py:2 is no Python: "),
-        (b"\xff\xfe\n", "mine.py:1 is no Python: "),
-        (b"x = 1\x00\n", "is no Python: "),
-        (b"x = " + b"(" * 1000 + b"\n", "mine.py:1 is no Python: too many nested parentheses"),
-        (b"x = " + b"-" * 100_000 + b"1\n", "is no Python: "),
-        (b"x = " + b"+".join([b"1"] * 30_000) + b"\n", "is no Python: "),
+        (b"x = 1\ndef points(:\n", "mine.py:2 is not valid Python: "),
+        (b"\xff\xfe\n", "mine.py:1 is not valid Python: "),
+        (b"x = 1\x00\n", "is not valid Python: "),
+        (b"x = " + b"(" * 1000 + b"\n", "mine.py:1 is not valid Python: too many nested parentheses"),
+        (b"x = " + b"-" * 100_000 + b"1\n", "is not valid Python: "),
+        (b"x = " + b"+".join([b"1"] * 30_000) + b"\n", "is not valid Python: "),
     ],
     ids=["syntax", "encoding", "NUL", "parentheses", "a deep sign", "a deep sum"],
 )
@@ -110,7 +110,7 @@ def test_two_files_of_one_name_are_refused_as_the_run_folder_keeps_a_copy_of_eac
     (folder / "sub" / "mine.py").write_text(SOURCE)
     (problem,) = problems("reward_fn:\n  mine.py:points: 1\n  sub/mine.py:points: 1\n")
     assert problem.startswith("mine.yaml:3: reward_fn: ")
-    assert "have one name" in problem
+    assert "have the same name" in problem
 
 
 def test_one_reward_spelled_in_two_ways_does_not_lose_a_weight(

@@ -4,6 +4,7 @@ import torch
 
 from pgrl_cli import draws
 from pgrl_cli.policies import POLICIES
+from pgrl_cli.registry import apply
 from pgrl_cli.tasks.sorting import sorting
 
 TASK = sorting(prompts=[[2, 0], [1, 1], [0, 1]], vocab_size=3)
@@ -17,7 +18,7 @@ def built(name, task=TASK, seed=0, scattered=True):
     def normals(*shape):
         return torch.from_numpy(generator.standard_normal(shape))
 
-    policy = POLICIES[name](task, normals).double()
+    policy = apply(POLICIES[name], {"task": task, "normals": normals}, {}).double()
     if scattered:
         with torch.no_grad():
             for parameter in policy.parameters():

@@ -8,7 +8,7 @@ import torch
 from policies.built import TASK, built
 
 from pgrl_cli.policies import POLICIES
-from pgrl_cli.policies.stack import laid_together, side_by_side
+from pgrl_cli.policies.stack import lay_together, side_by_side
 
 PROMPTS, LENGTH, VOCAB = TASK.prompts, TASK.response_length, TASK.vocab_size
 RESPONSES = torch.tensor(list(product(range(VOCAB), repeat=LENGTH))).expand(len(PROMPTS), -1, -1)
@@ -175,11 +175,11 @@ def test_a_policy_is_a_function_of_its_seed(name):
 @any_policy
 @pytest.mark.parametrize("runs", [1, 3])
 @torch.no_grad()
-def test_parameters_laid_together_are_the_policys_own_and_answer_as_before(name, runs):
+def test_parameters_lay_together_are_the_policys_own_and_answer_as_before(name, runs):
     policy = side_by_side([built(name, seed=seed) for seed in range(runs)])
     responses = RESPONSES if runs == 1 else RESPONSES.expand(runs, *RESPONSES.shape)
     before = policy.log_probs(PROMPTS, responses)
-    together = laid_together(policy, runs > 1)
+    together = lay_together(policy, runs > 1)
     size = sum(parameter.numel() for parameter in built(name).parameters())
     assert together.shape == ((size,) if runs == 1 else (runs, size))
     assert torch.equal(policy.log_probs(PROMPTS, responses), before)

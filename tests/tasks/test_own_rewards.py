@@ -253,7 +253,7 @@ def test_a_file_that_is_missing_is_told(tmp_path):
 
 def test_a_file_of_another_kind_is_told(tmp_path):
     (tmp_path / "points.txt").write_text("def points(prompt, response): return 1.0")
-    with pytest.raises(RewardError, match=re.escape("points.txt is no Python file")):
+    with pytest.raises(RewardError, match=re.escape("points.txt is not a Python file")):
         own_reward(tmp_path / "points.txt", "points")
 
 

@@ -1,7 +1,7 @@
 """Short experiments for tests."""
 
+from pgrl_cli.assembly import assemble
 from pgrl_cli.config.layers import layers_from
-from pgrl_cli.experiment import assemble
 from pgrl_cli.resolution import resolve
 from pgrl_cli.training.trainer import train
 

@@ -3,10 +3,10 @@ import torch
 from torch import nn
 from training.lecture import config
 
+from pgrl_cli.assembly import assemble
 from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.equations.divergences import DIVERGENCES
 from pgrl_cli.equations.losses import LOSSES
-from pgrl_cli.experiment import assemble
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.training.measures import measured
 from pgrl_cli.training.objectives import policy_gradient
@@ -91,7 +91,7 @@ def test_measures_are_over_the_tokens_that_count():
     parts, _ = assemble([one])
     policy, tensors = FreeLogits(), rollout(MASK)
     step = policy_gradient(parts, one, policy, tensors, 0.0)
-    found = measured(parts, one, tensors, [step], [torch.tensor(0.0)])
+    found = measured(parts, tensors, [step], [torch.tensor(0.0)])
     log_probs = policy.vocab_log_probs(None, None).gather(-1, tensors["responses"].unsqueeze(-1)).squeeze(-1)
     ratios = (log_probs - tensors["old_log_probs"]).exp()[MASK]
     advantages = tensors["advantages"].expand(MASK.shape)[MASK]
@@ -113,4 +113,4 @@ def test_ratios_beyond_the_bound_are_counted():
     tensors["old_log_probs"][0, 0, 3] = -90.0  # is masked
     step = policy_gradient(parts, one, policy, tensors, 0.0)
     assert step.loss.isfinite()
-    assert measured(parts, one, tensors, [step], [torch.tensor(0.0)])["bounded_ratios"].item() == 1
+    assert measured(parts, tensors, [step], [torch.tensor(0.0)])["bounded_ratios"].item() == 1

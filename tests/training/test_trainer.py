@@ -7,12 +7,12 @@ import pytest
 import torch
 from training.lecture import config, records, rows
 
+from pgrl_cli.assembly import assemble
 from pgrl_cli.config.layers import layers_from
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.equations.divergences import DIVERGENCES
 from pgrl_cli.equations.losses import LOSSES
-from pgrl_cli.experiment import assemble
 from pgrl_cli.policies import POLICIES
 from pgrl_cli.resolution import resolve
 from pgrl_cli.tasks import TASKS
@@ -238,10 +238,10 @@ EVERY_WORD = [
 
 @pytest.mark.parametrize("words", EVERY_WORD, ids=str)
 def test_everything_that_is_listed_trains(words):
-    metrics = rows(config(**words))
+    metrics = rows(config(**words, num_responses=200))  # enough for the sparsest reward to be met
     assert [row["step"] for row in metrics] == list(range(12))
     assert all(math.isfinite(row["loss"]) for row in metrics)
-    assert metrics[-1]["gradient_norm"] >= 0
+    assert metrics[0]["gradient_norm"] > 0
 
 
 def test_it_learns_to_sort_and_centering_helps():

@@ -1,0 +1,124 @@
+"""What people see: progress, the summary of a run, and errors in a few lines."""
+
+import json
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+
+from pgrl_cli.config.problems import ConfigError
+
+if TYPE_CHECKING:
+    from pgrl_cli.experiment import Summary
+    from pgrl_cli.runs import Run
+
+Watch = Callable[[Any], None]
+"""Sees every record of a run."""
+
+
+def out() -> Console:
+    return Console(soft_wrap=True, highlight=False)
+
+
+def err() -> Console:
+    return Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+@contextmanager
+def failures_told(debug: bool) -> Iterator[None]:
+    """Turn errors into a few lines and an exit code; with --debug also into a traceback."""
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt:
+        err().print("interrupted; what was finished is kept", markup=False)
+        raise typer.Exit(130) from None
+    except ConfigError as error:
+        _trace(debug)
+        for problem in error.problems:
+            err().print(f"error: {problem}", markup=False)
+        raise typer.Exit(2) from None
+    except BrokenPipeError:
+        raise  # whoever read our output has gone; click ends quietly
+    except Exception as error:
+        _trace(debug)
+        err().print(f"error: {_told(error)}", markup=False)
+        raise typer.Exit(1) from None
+
+
+def _told(error: Exception) -> str:
+    run: Run | None = getattr(error, "run", None)
+    if run is not None:
+        return f"the run failed: {error}\n       what was finished is kept; the traceback is in {run.log_file}"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return f"{type(error).__name__}: {error}"
+
+
+def _trace(debug: bool) -> None:
+    if debug:
+        traceback.print_exc()
+
+
+@contextmanager
+def progress(name: str, epochs: int, silent: bool) -> Iterator[Watch]:
+    """What watches a run: a bar on a terminal, else a line now and then."""
+    console = err()
+    if silent:
+        yield lambda record: None
+    elif console.is_terminal:
+        with _bar(name, epochs) as watch:
+            yield watch
+    else:
+        yield lambda record: _line(console, record, epochs)
+
+
+def _line(console: Console, record: Any, epochs: int) -> None:
+    done = record.epoch + 1
+    if done % max(1, epochs // 10) == 0 or done == epochs:
+        console.print(f"epoch {done}/{epochs}   mean reward {record.measures['mean_reward'].item():.3f}")
+
+
+@contextmanager
+def _bar(name: str, epochs: int) -> Iterator[Watch]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("epochs   mean reward {task.fields[reward]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=epochs, reward="-")
+        yield lambda record: bar.update(
+            task, completed=record.epoch + 1, reward=f"{record.measures['mean_reward'].item():.3f}"
+        )
+
+
+def summary_lines(folder: "Run", summary: "Summary") -> Iterator[str]:
+    most = "" if summary.maximum_reward is None else f" of {summary.maximum_reward:g}"
+    rows = {
+        "mean reward, first ten epochs": _number(summary.first_mean_reward) + most,
+        "mean reward, last ten epochs": _number(summary.last_mean_reward) + most,
+        "mean reward, best epoch": _number(summary.best_mean_reward) + most,
+        "exact match": _number(summary.exact_match),
+        "exact match, held out": _number(summary.held_out_exact_match),
+        "seconds": f"{summary.seconds:.2f}",
+        "picture": "-" if summary.picture_error else str(folder.curves_file),
+        "folder": str(folder.folder),
+    }
+    return (f"{name:<31}{value}" for name, value in rows.items() if value != "-")
+
+
+def print_json(value: Any, indent: int | None = None) -> None:
+    print(json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False))
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
