@@ -273,7 +273,10 @@ def _advice(values: Mapping[str, Any]) -> Iterator[str]:
             "every ratio is exactly 1"
         )
     if values["kl_placement"] == "loss" and values["kl_coefficient"] > 0 and values["kl_estimator"] == "k1":
-        yield "kl_estimator k1 in the loss has an expected gradient of zero on the first step: it pulls nowhere"
+        yield (
+            "kl_estimator k1 in the loss pulls nowhere on an epoch's first step, where its expected gradient is zero, "
+            "and on later steps it pushes down whatever was sampled"
+        )
     if values["kl_placement"] == "reward" and values["kl_estimator"] != "k1":
         yield (
             f"kl_estimator {values['kl_estimator']} in the reward does not follow the KL's gradient; there, k1 is the "

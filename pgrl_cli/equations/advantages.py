@@ -24,7 +24,7 @@ def centered_rewards(rewards: Tensor) -> Tensor:
     """The reward minus its group's mean.
 
     The mean contains the response itself, so the expected gradient is (G-1)/G times the true one for groups of
-    G responses. Dr. GRPO's advantage (Liu et al., 2025, "Understanding R1-Zero-like training", eq. 3).
+    G responses. Dr. GRPO's advantage (Liu et al., 2025, "Understanding R1-Zero-like training", section 3.2).
     """
     _refuse_a_group_of_one(rewards)
     equal = rewards.amax(dim=-1, keepdim=True) == rewards.amin(dim=-1, keepdim=True)

@@ -1,8 +1,10 @@
 """KL(policy || reference), token by token: three estimates from the policy's own samples, and the exact sum.
 
 log_probs, reference_log_probs [... prompt response token] -> nats, of that shape. The names are Schulman's (2020,
-"Approximating KL divergence", http://joschu.net/blog/kl-approx.html). What each descends as a loss on one token:
-k1 nothing (its expected gradient is zero), k2 and exact KL(policy || reference), k3 KL(reference || policy).
+"Approximating KL divergence", http://joschu.net/blog/kl-approx.html). What each descends in expectation, as a loss on
+one token that was drawn from the policy as it is now: k1 nothing, k2 and exact KL(policy || reference), k3
+KL(reference || policy). On an epoch's later steps the tokens come from an older policy; then k1 only pushes down what
+was drawn, and of the others just exact keeps its meaning.
 """
 
 import torch
@@ -13,12 +15,12 @@ from pgrl_cli.registry import table
 
 
 def k1(log_probs: Tensor, reference_log_probs: Tensor) -> Tensor:
-    """log pi/ref: unbiased, but as a loss its expected gradient is zero."""
+    """log pi/ref: unbiased, but as a loss its expected gradient on fresh samples is zero."""
     return log_probs - reference_log_probs
 
 
 def k2(log_probs: Tensor, reference_log_probs: Tensor) -> Tensor:
-    """(log pi/ref)^2 / 2: biased, but as a loss its expected gradient is the KL's."""
+    """(log pi/ref)^2 / 2: biased, but as a loss its expected gradient on fresh samples is the KL's."""
     return (log_probs - reference_log_probs).square() / 2
 
 

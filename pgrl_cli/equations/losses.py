@@ -1,4 +1,4 @@
-"""Policy losses, token by token; averaged, each descends -E[reward].
+"""Policy losses, token by token; summed over a response, each has the policy gradient at an epoch's first step.
 
 log_probs, old_log_probs, advantages [... prompt response token] -> losses of that shape, in units of advantage
 (the token axis of advantages may be 1: the whole response earns the same). `old` is the policy as it was when it

@@ -103,7 +103,7 @@ def exact_match(task: Task, policy: Policy, prompts: Tensor) -> Tensor | None:
     if len(prompts) == 0:
         return None
     right = task.is_right(prompts, policy.respond(prompts, None))
-    return right.squeeze(-1).to(torch.get_default_dtype()).mean(dim=-1)
+    return right.squeeze(-1).double().mean(dim=-1)
 
 
 @torch.no_grad()

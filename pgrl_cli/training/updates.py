@@ -26,7 +26,7 @@ def adam(
 ) -> None:
     """Adam (Kingma & Ba, 2015, algorithm 1), the lecture's.
 
-    The corrections of both moments are folded into the rate, as at the end of their section 2.
+    The corrections of both moments are folded into the rate, as before their section 2.1.
     """
     means.lerp_(gradient, 1 - adam_beta1)
     squares.lerp_(gradient * gradient, 1 - adam_beta2)
@@ -52,7 +52,10 @@ def adamw(
     adam_epsilon: Positive = 1e-8,
     weight_decay: NonNegative = 0.01,
 ) -> None:
-    """Adam with decoupled weight decay (Loshchilov & Hutter, 2019, algorithm 2)."""
+    """Adam with decoupled weight decay (Loshchilov & Hutter, 2019, algorithm 2).
+
+    As in torch, the decay is learning_rate * weight_decay: the paper's alpha multiplies both.
+    """
     parameters.mul_(1 - learning_rate * weight_decay)
     betas = {"adam_beta1": adam_beta1, "adam_beta2": adam_beta2}
     adam(parameters, gradient, means, squares, learning_rate, count, **betas, adam_epsilon=adam_epsilon)
