@@ -54,9 +54,11 @@ def main() -> None:
         pairs = [(trainer(resolved, Path(folder)), yardstick(seed, kl)) for seed in range(arguments.pairs)]
     ratios = sorted(ours / theirs for ours, theirs in pairs)
     ours, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
-    print(f"{arguments.config}: {len(pairs)} pairs, one thread")
+    print(f"{arguments.config}: {len(pairs)} pairs of one run each, one thread")
     print(f"  trainer    {ours:6.0f} run-steps per second (median)")
-    print(f"  yardstick  {theirs:6.0f} run-steps per second (median)")
+    print(
+        f"  yardstick  {theirs:6.0f} run-steps per second (median): the same experiment as a plain loop, without files"
+    )
     print(f"  ratio      {statistics.median(ratios):6.2f} (median; {ratios[0]:.2f} to {ratios[-1]:.2f})")
 
 

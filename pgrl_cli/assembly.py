@@ -70,11 +70,16 @@ def multiplications(config: Config, task: Task, policies: Sequence[Policy]) -> f
     return 6.0 * parameters * prompts * task.response_length
 
 
+def _cores() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @contextmanager
 def threads_for(work: float) -> Iterator[None]:
     """As many threads as the work is worth: on small tensors one is up to ten times faster than two."""
     before = torch.get_num_threads()
-    torch.set_num_threads(1 if work < SMALL_WORK else os.cpu_count() or 1)
+    torch.set_num_threads(1 if work < SMALL_WORK else _cores())
     try:
         yield
     finally:

@@ -6,7 +6,6 @@ Results go to standard output, everything else to standard error. Exit codes: 0;
 
 import sys
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pgrl_cli import __version__
+from pgrl_cli.config.problems import ConfigError, Problem
 from pgrl_cli.config.shipped import copy, first_comment, shipped_folder, shipped_names
 from pgrl_cli.console import err, failures_told, out, print_json, progress, summary_lines
 
@@ -30,23 +30,17 @@ config_app = typer.Typer(help="Look at configs: the shipped ones and your own.",
 app.add_typer(config_app, name="config")
 
 
-class Kind(StrEnum):
-    """What `pgrl list` lists."""
-
-    rewards = "rewards"
-    deltas = "deltas"
-    losses = "losses"
-    divergences = "divergences"
-    averages = "averages"
-    policies = "policies"
-    tasks = "tasks"
-    optimizers = "optimizers"
-
-
 def _config_names(incomplete: str) -> list[str]:
     """What the shell offers for a config: shipped names, and YAML files that begin like this."""
-    files = [str(path) for pattern in ("*.yaml", "*/") for path in Path().glob(f"{incomplete}{pattern}")]
+    folders = [f"{path}/" for path in Path().glob(f"{incomplete}*/") if not path.name.startswith(".")]
+    files = [*folders, *(str(path) for path in Path().glob(f"{incomplete}*.yaml"))]
     return [*files, *(name for name in shipped_names() if name.startswith(incomplete))]
+
+
+def _kinds(incomplete: str) -> list[str]:
+    from pgrl_cli.config.schema import LISTS
+
+    return [kind for kind in LISTS if kind.startswith(incomplete)]
 
 
 def _version(wanted: bool) -> None:
@@ -56,7 +50,7 @@ def _version(wanted: bool) -> None:
 
 
 ConfigName = Annotated[
-    str,
+    str | None,
     typer.Option("--config", "-c", help="The experiment: a YAML, or a shipped name.", autocompletion=_config_names),
 ]
 Overrides = Annotated[
@@ -80,7 +74,7 @@ def main(
 
 @app.command()
 def train(
-    config: ConfigName,
+    config: ConfigName = None,
     overrides: Overrides = None,
     runs_dir: Annotated[Path, typer.Option(help="Where run folders go.", file_okay=False)] = Path("runs"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the run folder's path alone.")] = False,
@@ -91,6 +85,10 @@ def train(
     with failures_told(debug):
         from pgrl_cli.experiment import RunFailed, run
 
+        if config is None:
+            example = next((word for word in overrides or [] if "=" not in word), "lecture/centered_clipped")
+            message = f"name the experiment: pgrl train --config {example} (`pgrl config ls` lists the shipped ones)"
+            raise ConfigError([Problem(message, "--config is missing")])
         resolved = _resolved(config, overrides)
         try:
             with progress(resolved.config.name, resolved.config.epochs, quiet or as_json) as watch:
@@ -112,13 +110,22 @@ def train(
 
 @app.command(name="list")
 def list_words(
-    kind: Annotated[Kind | None, typer.Argument(help="One kind of word; all of them without it.")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="KIND",
+            help="rewards, deltas, losses, divergences, averages, policies, tasks or optimizers, or the key that takes "
+            "such a word; all of them without it.",
+            autocompletion=_kinds,
+        ),
+    ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="As the README's tables.")] = False,
 ) -> None:
     """List the words a config may use, with their knobs."""
-    from pgrl_cli import listing
+    with failures_told(debug=False):
+        from pgrl_cli import listing
 
-    kinds = listing.KINDS if kind is None else {kind.value: listing.KINDS[kind.value]}
+        kinds = listing.kinds_named(kind)
     if markdown:
         print(listing.markdown(kinds), end="")
         return
@@ -130,7 +137,7 @@ def list_words(
         for word in listing.words_of(name):
             table.add_row(word.name, word.meaning, word.knobs)
         Console(highlight=False).print(table, "")
-    if kind in (None, Kind.rewards):
+    if "rewards" in kinds:
         out().print("A reward of your own: reward_fn: my_rewards.py:points, a function of (prompt, response).")
 
 
@@ -158,7 +165,7 @@ def config_show(file: File, overrides: Overrides = None, debug: Debug = False) -
 @config_app.command("cp")
 def config_cp(
     name: Annotated[str, typer.Argument(help="A shipped config's name.", autocompletion=_config_names)],
-    dest: Annotated[Path, typer.Argument(help="A file or a folder.")] = Path(),
+    dest: Annotated[str, typer.Argument(help="A file, or a folder that is there.")] = ".",
 ) -> None:
     """Copy a shipped config, to build on."""
     with failures_told(debug=False):
@@ -177,7 +184,9 @@ def config_validate(
             with failures_told(debug):
                 _resolved(file, None)
             print(f"{file}: fine")
-        except typer.Exit:
+        except typer.Exit as ended:
+            if ended.exit_code != 2:
+                raise
             wrong = True
     raise typer.Exit(2 if wrong else 0)
 

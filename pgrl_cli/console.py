@@ -15,16 +15,25 @@ if TYPE_CHECKING:
     from pgrl_cli.experiment import Summary
     from pgrl_cli.runs import Run
 
+ROOM_FOR_A_BAR = 70
+"""Columns; narrower terminals get the numbers alone."""
 Watch = Callable[[Any], None]
 """Sees every record of a run."""
 
 
+class Steady(Console):
+    """A console whose reader may leave: what is told is then lost, but the run goes on."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+
+
 def out() -> Console:
-    return Console(soft_wrap=True, highlight=False)
+    return Console(soft_wrap=True, highlight=False, emoji=False)
 
 
 def err() -> Console:
-    return Console(stderr=True, soft_wrap=True, highlight=False)
+    return Steady(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
 
 @contextmanager
@@ -34,8 +43,9 @@ def failures_told(debug: bool) -> Iterator[None]:
         yield
     except typer.Exit:
         raise
-    except KeyboardInterrupt:
-        err().print("interrupted; what was finished is kept", markup=False)
+    except KeyboardInterrupt as error:
+        run: Run | None = getattr(error, "run", None)
+        err().print(f"interrupted{f'; what was finished is kept in {run.folder}' if run else ''}", markup=False)
         raise typer.Exit(130) from None
     except ConfigError as error:
         _trace(debug)
@@ -70,7 +80,7 @@ def progress(name: str, epochs: int, silent: bool) -> Iterator[Watch]:
     console = err()
     if silent:
         yield lambda record: None
-    elif console.is_terminal:
+    elif console.is_terminal and not console.is_dumb_terminal:
         with _bar(name, epochs) as watch:
             yield watch
     else:
@@ -85,16 +95,20 @@ def _line(console: Console, record: Any, epochs: int) -> None:
 
 @contextmanager
 def _bar(name: str, epochs: int) -> Iterator[Watch]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
+    console = Steady(stderr=True)
+    columns: list[ProgressColumn] = [
         MofNCompleteColumn(),
-        TextColumn("epochs   mean reward {task.fields[reward]}"),
+        TextColumn("epochs  reward {task.fields[reward]}"),
         TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        TextColumn("left"),
+    ]
+    if console.width >= ROOM_FOR_A_BAR:
+        columns.insert(0, BarColumn(bar_width=20))
+    if console.width >= ROOM_FOR_A_BAR + len(name):
+        columns.insert(0, TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=epochs, reward="-")
         yield lambda record: bar.update(
             task, completed=record.epoch + 1, reward=f"{record.measures['mean_reward'].item():.3f}"
@@ -102,10 +116,11 @@ def _bar(name: str, epochs: int) -> Iterator[Watch]:
 
 
 def summary_lines(folder: "Run", summary: "Summary") -> Iterator[str]:
+    ends = "ten" if summary.epochs >= 10 else str(summary.epochs)
     most = "" if summary.maximum_reward is None else f" of {summary.maximum_reward:g}"
     rows = {
-        "mean reward, first ten epochs": _number(summary.first_mean_reward) + most,
-        "mean reward, last ten epochs": _number(summary.last_mean_reward) + most,
+        f"mean reward, first {ends} epochs": _number(summary.first_mean_reward) + most,
+        f"mean reward, last {ends} epochs": _number(summary.last_mean_reward) + most,
         "mean reward, best epoch": _number(summary.best_mean_reward) + most,
         "exact match": _number(summary.exact_match),
         "exact match, held out": _number(summary.held_out_exact_match),

@@ -16,16 +16,25 @@ from pgrl_cli.plots import draw_curves
 from pgrl_cli.resolution import Resolved
 from pgrl_cli.runs import Lines, Run
 from pgrl_cli.tasks.own_rewards import RewardError
-from pgrl_cli.training.parts import Parts
+from pgrl_cli.training.parts import Parts, State
 from pgrl_cli.training.trainer import Record, train
 from pgrl_cli.words import written
 
+HINT = "a smaller learning_rate (or coefficient), or a clip, usually helps"
 ENDS = 10
 """Epochs that the summary's first and last mean reward are taken over."""
 
 
 class NotFinite(ArithmeticError):
     """A loss or a gradient that is no finite number: every parameter after it would be spoilt."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run; its folder keeps what was finished."""
+
+    def __init__(self, run: Run):
+        super().__init__()
+        self.run = run
 
 
 class RunFailed(Exception):
@@ -67,7 +76,7 @@ def run(
 ) -> tuple[Run, Summary]:
     """Train one policy and keep the evidence; `watch` sees every record after it is written.
 
-    Raises ConfigError before a folder is made, RunFailed after. Ctrl-C marks the run and passes on.
+    Raises ConfigError before a folder is made, RunFailed after; Ctrl-C marks the run and becomes Interrupted.
     """
     config = resolved.config
     refuse_a_missing_gpu(resolved)
@@ -78,13 +87,14 @@ def run(
         for record in _written_down(folder, config, progress):
             watch(record)
         _draw(folder, config, progress)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         folder.mark("interrupted", exit_code=130, **progress.facts())
-        raise
-    except Exception as error:
-        folder.log_traceback()
-        told = str(error) if isinstance(error, RewardError | NotFinite) else f"{type(error).__name__}: {error}"
+        raise Interrupted(folder) from error
+    except BaseException as error:
+        named = isinstance(error, RewardError | NotFinite)
+        told = str(error) if named else f"{type(error).__name__}: {error}"
         folder.mark("failed", exit_code=1, error=told, **progress.facts())
+        folder.log_traceback()
         raise RunFailed(folder, told) from error
     folder.mark("completed", exit_code=0, **progress.facts())
     return folder, progress.summary()
@@ -145,7 +155,7 @@ def _written_down(folder: Run, config: Config, progress: Progress) -> Iterator[R
             progress.note(record)
             _write_down(lines, config, record, before)
             progress.seconds = time.perf_counter() - started
-            _refuse_what_is_not_finite(record)
+            _refuse_what_is_not_finite(record, config, state)
             yield record
 
 
@@ -171,15 +181,20 @@ def _write_down(lines: Lines, config: Config, record: Record, began: float) -> N
     lines.flush()
 
 
-def _refuse_what_is_not_finite(record: Record) -> None:
-    for name in ("loss", "gradient_norm"):
+def _refuse_what_is_not_finite(record: Record, config: Config, state: State) -> None:
+    """Raise NotFinite where an epoch's numbers, or the policy that the last one leaves, are of no use to go on with."""
+    for name in ("loss", "gradient_norm", "mean_reward", "shaped_reward"):
         values = record.measures[name]
         assert values is not None
-        if not values.isfinite().all():
-            wrong = (~values.isfinite()).nonzero()
-            step = record.steps[int(wrong[0, 0])]
-            hint = "a smaller learning_rate, or a clip, usually helps"
-            raise NotFinite(f"{name} is {values[tuple(wrong[0])].item()} at step {step} (epoch {record.epoch}); {hint}")
+        wrong = ~values.isfinite()
+        if wrong.any():
+            step = record.steps[int(wrong.nonzero()[0, 0])] if values.ndim else record.steps[0]
+            raise NotFinite(f"{name} is {values[wrong][0].item()} at step {step} (epoch {record.epoch}); {HINT}")
+    if record.epoch == config.epochs - 1:
+        with torch.no_grad():
+            left = state.policy.log_probs(record.rollout["prompts"], record.rollout["responses"])
+        if not left.isfinite().all():
+            raise NotFinite(f"the policy is not finite after step {record.steps[-1]}, the last; {HINT}")
 
 
 def _maximum_reward(config: Config, parts: Parts) -> float | None:

@@ -7,21 +7,13 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, create_model
 
 from pgrl_cli.config import KEYS, Config
+from pgrl_cli.config.problems import ConfigError, Problem, listed, nearest, short
+from pgrl_cli.config.schema import LISTS
 from pgrl_cli.registry import REQUIRED, Function, Table, first_line, knobs, smallest_group
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.words import TABLES, every_knob, owners
 
-KINDS = {
-    "rewards": "reward_fn",
-    "deltas": "delta_mode",
-    "losses": "loss_mode",
-    "divergences": "kl_estimator",
-    "averages": "average",
-    "policies": "policy",
-    "tasks": "task",
-    "optimizers": "optimizer",
-}
-"""What `pgrl list` takes, and the key of a config that each is for."""
+KINDS = LISTS
 SCHEMA = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -40,6 +32,17 @@ def words_of(kind: str) -> list[Word]:
     if kind == "rewards":
         return [_word(function, f" (task {task})") for task, build in TASKS.items() for function in _rewards(build)]
     return [_word(function) for function in TABLES[KINDS[kind]].values()]
+
+
+def kinds_named(kind: str | None) -> dict[str, str]:
+    """The kinds of word asked for, by their own name or by a config's key; all without one. Raises ConfigError."""
+    if kind is None:
+        return KINDS
+    found = {name: key for name, key in KINDS.items() if kind in (name, key)}
+    if not found:
+        message = f"came {short(kind)!r}; possible: {listed(KINDS)}.{nearest(kind, [*KINDS, *KINDS.values()])}"
+        raise ConfigError([Problem(message, "pgrl list")])
+    return found
 
 
 def markdown(kinds: Mapping[str, str] = KINDS) -> str:

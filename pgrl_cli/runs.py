@@ -9,11 +9,12 @@ import os
 import platform
 import re
 import secrets
+import shutil
 import socket
 import subprocess
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -53,14 +54,20 @@ class Run:
         return orjson.loads((self.folder / "status.json").read_bytes())
 
     def log_traceback(self) -> None:
-        """Write the traceback of the error that is being handled into train.log."""
-        with self.log_file.open("a", encoding="utf-8") as log:
+        """Write the traceback of the error that is being handled into train.log, if it can still be written."""
+        with suppress(OSError), self.log_file.open("a", encoding="utf-8", errors="backslashreplace") as log:
             log.write(traceback.format_exc())
 
     def mark(self, status: str, **facts: Any) -> None:
         """Write status.json: the status, which process has the run, and what is known of it."""
         process = {"pid": os.getpid(), "process_started": process_started(os.getpid()), "host": socket.gethostname()}
-        write_whole(self.folder / "status.json", {"status": status, **process, **facts})
+        told = {"status": status, **process, **facts}
+        try:
+            write_whole(self.folder / "status.json", told)
+        except OSError:  # a full disk has no room beside the old status, but the old one's own
+            with suppress(OSError), (self.folder / "status.json").open("r+b") as file:
+                file.write(to_json(told, indent=True))
+                file.truncate()
 
 
 class Lines:
@@ -100,14 +107,22 @@ def create(name: str, runs_dir: Path, texts: Mapping[str, str], copies: Sequence
             folder.mkdir()
         except FileExistsError:
             continue
-        run = Run(folder)
-        run.mark("pending")
-        for file, text in texts.items():
-            write_whole(folder / file, text)
-        for source in copies:
-            (folder / source.name).write_bytes(source.read_bytes())
-        return run
+        try:
+            return _filled(Run(folder), texts, copies)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)  # half a folder helps nobody
+            raise
     raise FileExistsError(f"{TRIES} names for a run folder in {runs_dir} were all taken.")
+
+
+def _filled(run: Run, texts: Mapping[str, str], copies: Sequence[Path]) -> Run:
+    write_whole(run.folder / "status.json", {"status": "pending"})
+    run.mark("pending")
+    for file, text in texts.items():
+        write_whole(run.folder / file, text)
+    for source in copies:
+        (run.folder / source.name).write_bytes(source.read_bytes())
+    return run
 
 
 def in_a_path(name: str) -> str:
@@ -117,7 +132,7 @@ def in_a_path(name: str) -> str:
 
 def write_whole(path: Path, content: str | Mapping[str, Any]) -> None:
     """Write a small file so that a reader sees the old one or the new one, never half of it."""
-    data = content.encode() if isinstance(content, str) else to_json(content, indent=True)
+    data = content.encode(errors="backslashreplace") if isinstance(content, str) else to_json(content, indent=True)
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with beside.open("wb") as file:
@@ -207,4 +222,4 @@ def _git() -> dict[str, Any] | None:
 
 def _git_says(*words: str) -> str:
     asked = ["git", "--no-optional-locks", *words]
-    return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=5).stdout
+    return subprocess.run(asked, capture_output=True, text=True, errors="replace", check=True, timeout=5).stdout

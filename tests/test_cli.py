@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from pgrl_cli import __version__
-from pgrl_cli.cli import Kind, app
+from pgrl_cli.cli import app
 from pgrl_cli.config import yaml12
 from pgrl_cli.config.layers import layers_of
 from pgrl_cli.config.shipped import first_comment, shipped_folder, shipped_names
@@ -67,7 +67,7 @@ def test_the_last_line_of_standard_output_is_the_run_folder_and_progress_goes_el
     said = pgrl("train", "--config", "lecture/centered_naive", *SHORT, "--runs-dir", "kept/here")
     assert said.code == 0
     assert Path(said.out.splitlines()[-1]) == the_run("kept/here")
-    assert "mean reward, last ten epochs" in said.out
+    assert "mean reward, last 2 epochs" in said.out
     assert "epoch 2/2" in said.err
     assert "epoch 2/2" not in said.out
 
@@ -405,8 +405,22 @@ def test_list_tells_every_word_with_its_meaning_and_its_knobs() -> None:
                 assert part in alone.out
 
 
-def test_list_takes_exactly_the_kinds_there_are() -> None:
-    assert [kind.value for kind in Kind] == list(KINDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_list_takes_a_kind_by_its_name_and_by_the_key_it_is_for(kind: str) -> None:
+    assert pgrl("list", kind) == pgrl("list", KINDS[kind])
+
+
+def test_list_offers_the_nearest_kind() -> None:
+    said = pgrl("list", "delta")
+    assert (said.code, said.out) == (2, "")
+    assert "possible: rewards, deltas, losses" in said.err
+    assert "Did you mean 'deltas'?" in said.err
+
+
+def test_train_without_a_config_says_how_to_name_one() -> None:
+    said = pgrl("train", "lecture/two_state")
+    assert (said.code, said.out) == (2, "")
+    assert "pgrl train --config lecture/two_state" in said.err
 
 
 def test_list_of_one_kind_is_of_that_kind_alone() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from pgrl_cli import experiment
+from pgrl_cli import experiment, runs
 from pgrl_cli.assembly import assemble, multiplications, threads_for
-from pgrl_cli.config import ConfigError
+from pgrl_cli.config import ConfigError, yaml12
 from pgrl_cli.config.layers import layers_from, layers_of
 from pgrl_cli.experiment import RunFailed, run
 from pgrl_cli.resolution import resolve
@@ -208,7 +208,7 @@ def test_small_work_gets_one_thread_and_gives_the_others_back():
         with threads_for(multiplications(config, parts.task, [state.policy])):
             assert torch.get_num_threads() == 1
         with threads_for(1e12):
-            assert torch.get_num_threads() == os.cpu_count()
+            assert torch.get_num_threads() == len(os.sched_getaffinity(0))
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -225,3 +225,67 @@ def test_a_picture_that_cannot_be_drawn_does_not_fail_a_run_whose_numbers_are_th
     assert folder.status()["picture_error"] == "RuntimeError: no ink"
     assert "no ink" in folder.log_file.read_text()
     assert len(folder.metrics()) == 12
+
+
+@pytest.mark.parametrize("value", ["{sort_exact_reward: 1, sort_distance_reward: 0.5}", "sort_exact_reward"])
+def test_whatever_shape_an_override_has_it_is_kept_as_it_was_typed(tmp_path, value):
+    words = [f"reward_fn={value}", "prompts=[[1, 0], [0, 2]]", "epochs=1", "kl_coefficient=1e-3"]
+    folder, _ = run(resolve(layers_of("lecture/centered_clipped", words)), tmp_path)
+    typed = yaml12.read((folder.folder / "overrides.yaml").read_text(), "overrides.yaml")
+    assert typed == {key: yaml12.read(text, "f") for key, _, text in (word.partition("=") for word in words)}
+
+
+@pytest.mark.parametrize("body", ["raise GeneratorExit", "import asyncio; raise asyncio.CancelledError"])
+def test_no_exception_of_a_reward_leaves_a_run_that_says_running(tmp_path, body):
+    with pytest.raises(RunFailed, match=r"mine.py:4: the reward failed for prompt") as failure:
+        run(own(tmp_path, body), tmp_path / "runs")
+    assert failure.value.run.status()["status"] == "failed"
+
+
+def test_what_watches_may_end_a_run_but_not_leave_it_running(tmp_path):
+    def leave(record):
+        raise SystemExit(1)
+
+    with pytest.raises(RunFailed) as failure:
+        run(resolve(layers_from(SHORT)), tmp_path, watch=leave)
+    assert failure.value.run.status()["status"] == "failed"
+    assert len(failure.value.run.metrics()) == 4
+
+
+def test_a_policy_spoilt_by_its_last_step_is_no_completed_run(tmp_path):
+    keys = {"epochs": 1, "steps_per_epoch": 1, "learning_rate": 1e30, "prompts": [[0, 0, 0]], "vocab_size": 3}
+    with pytest.raises(RunFailed, match="the policy is not finite after step 0, the last") as failure:
+        trained(tmp_path, **keys, delta_mode="rewards")
+    assert failure.value.run.metrics()[-1]["exact_match"] is None
+    assert failure.value.run.status()["exact_match"] is None
+
+
+def test_a_reward_that_prints_moves_and_meddles_does_no_harm(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    body = "print('noise'); import os; os.chdir('/'); sys.path = ['elsewhere']; return 1.0"
+    folder, _ = run(own(tmp_path, body), Path("runs"))
+    assert folder.status()["status"] == "completed"
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "noise" in err
+    assert Path.cwd() == tmp_path
+
+
+def test_a_full_disk_fails_the_run_and_its_status_says_so(tmp_path, monkeypatch):
+    def full(data):
+        raise OSError(28, "No space left on device")
+
+    class Full(runs.Lines):
+        def flush(self):
+            full(None)
+
+    monkeypatch.setattr(experiment, "Lines", Full)
+    monkeypatch.setattr(runs.os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        trained(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    monkeypatch.setattr(experiment, "Lines", Full)
+    with pytest.raises(RunFailed, match="No space left"):
+        trained(tmp_path)
+    assert Run(next(tmp_path.iterdir())).status()["status"] == "failed"

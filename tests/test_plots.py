@@ -4,7 +4,7 @@ from pgrl_cli.plots import draw_curves
 
 
 def rows(count, **values):
-    blank = {"exact_match": None, "held_out_exact_match": None}
+    blank = {"exact_match": None, "held_out_exact_match": None, "kl": None}
     return [
         {"epoch": step // 2, "step": step, "loss": -0.1 * step, "mean_reward": 1.0, "shaped_reward": 1.0}
         | blank
@@ -50,3 +50,14 @@ def test_what_is_not_a_number_is_a_gap(monkeypatch, tmp_path):
     metrics[1]["loss"] = None
     loss = drawn(monkeypatch, tmp_path, metrics)[-1]
     assert [value != value for value in loss.lines[0].get_ydata()] == [False, True, False, False]
+
+
+def test_the_kl_has_a_panel_where_something_pulls(monkeypatch, tmp_path):
+    _, kl, _ = drawn(monkeypatch, tmp_path, rows(4, kl=0.25))
+    assert list(kl.lines[0].get_ydata()) == [0.25] * 4
+    assert kl.get_ylabel() == "KL (nats)"
+
+
+def test_a_single_epoch_is_a_dot(monkeypatch, tmp_path):
+    reward, loss = drawn(monkeypatch, tmp_path, rows(1))
+    assert [panel.lines[0].get_marker() for panel in (reward, loss)] == ["o", "o"]

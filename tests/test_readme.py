@@ -10,6 +10,7 @@ from pgrl_cli import listing
 from pgrl_cli.cli import app
 from pgrl_cli.config import KEYS
 from pgrl_cli.config.layers import layers_of
+from pgrl_cli.experiment import run
 from pgrl_cli.resolution import resolve
 
 ROOT = Path(__file__).parents[1]
@@ -64,6 +65,19 @@ def test_the_map_names_every_module():
 def test_the_examples_of_configs_resolve(tmp_path, example):
     (tmp_path / "mine.yaml").write_text(example, encoding="utf-8")
     assert resolve(layers_of("mine.yaml", beside=tmp_path)).config.name == "mine"
+
+
+def test_the_example_of_a_config_really_sorts(tmp_path):
+    (tmp_path / "mine.yaml").write_text(blocks("yaml")[0], encoding="utf-8")
+    _, summary = run(resolve(layers_of("mine.yaml", beside=tmp_path)), tmp_path / "runs")
+    assert summary.exact_match == 1
+    assert summary.last_mean_reward > 4.8
+
+
+def test_what_benchmarks_printed_stands_under_their_commands():
+    for name in ("seeds", "bench"):
+        shown = README.partition(f"<!-- {name} -->")[2].partition(f"<!-- /{name} -->")[0]
+        assert re.search(r"\d\.\d\d", shown)
 
 
 def test_the_example_of_an_own_reward_trains(tmp_path):

@@ -96,6 +96,18 @@ class Config(BaseModel):
 KEYS = tuple(key for key in Config.model_fields if key not in ("knobs", "sources"))
 """The keys a YAML may always have; knobs lie flat beside them, and the paths of own rewards are no key."""
 
+LISTS = {
+    "rewards": "reward_fn",
+    "deltas": "delta_mode",
+    "losses": "loss_mode",
+    "divergences": "kl_estimator",
+    "averages": "average",
+    "policies": "policy",
+    "tasks": "task",
+    "optimizers": "optimizer",
+}
+"""What `pgrl list` takes, and the key of a config that each is for."""
+
 OTHER_WORDS = {
     "deltas_mode": "delta_mode",
     "deltas": "delta_mode",

@@ -54,13 +54,14 @@ def is_folder(path: Path) -> bool:
         return False
 
 
-def copy(name: str, dest: Path) -> Path:
+def copy(name: str, dest: str) -> Path:
     """Copy a shipped config to a file, or into a folder, and return where it lies.
 
     Raises ConfigError where something is there already, or there is no such folder.
     """
     source = find(name, shipped_folder())
-    target = dest / source.name if is_folder(dest) else dest
+    folder = is_folder(Path(dest)) or dest.endswith("/")
+    target = Path(dest) / source.name if folder else Path(dest)
     if target.exists():
         raise ConfigError([Problem("exists; nothing was copied", str(target))])
     if not is_folder(target.parent):

@@ -187,5 +187,6 @@ def _represent_list(dumper: _Dumper, values: list[Any]) -> yaml.Node:
     return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=True)
 
 
+_Dumper.add_multi_representer(dict, yaml.SafeDumper.represent_dict)
 _Dumper.add_representer(str, _represent_text)
 _Dumper.add_representer(list, _represent_list)

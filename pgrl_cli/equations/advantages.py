@@ -39,8 +39,10 @@ def normalized_rewards(rewards: Tensor) -> Tensor:
     GRPO: Shao et al., 2024, "DeepSeekMath", section 4.1.2.
     """
     centered = centered_rewards(rewards)
-    variance = centered.square().sum(dim=-1, keepdim=True) / (rewards.shape[-1] - 1)
-    return centered / (variance.sqrt() + EPSILON)
+    largest = centered.abs().amax(dim=-1, keepdim=True)  # taken out, so that no square overflows
+    squares = torch.where(largest > 0, centered / largest, 0.0).square()
+    deviation = largest * (squares.sum(dim=-1, keepdim=True) / (rewards.shape[-1] - 1)).sqrt()
+    return centered / (deviation + EPSILON)
 
 
 def max_rewards(rewards: Tensor) -> Tensor:

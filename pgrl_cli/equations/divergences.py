@@ -10,7 +10,7 @@ was drawn, and of the others just exact keeps its meaning.
 import torch
 from torch import Tensor
 
-from pgrl_cli.equations.categorical import bounded
+from pgrl_cli.equations.categorical import LOG_RATIO_BOUND, bounded
 from pgrl_cli.registry import table
 
 
@@ -30,7 +30,7 @@ def k3(log_probs: Tensor, reference_log_probs: Tensor) -> Tensor:
     As a loss its expected gradient is that of KL(reference || policy). Shao et al., 2024, "DeepSeekMath", eq. 4.
     """
     log_ratios = reference_log_probs - log_probs
-    return torch.expm1(bounded(log_ratios)) - log_ratios
+    return torch.expm1(bounded(log_ratios)) - log_ratios.clamp(max=LOG_RATIO_BOUND)
 
 
 def exact(vocab_log_probs: Tensor, reference_vocab_log_probs: Tensor) -> Tensor:

@@ -6,9 +6,10 @@ It is called once for each distinct (prompt, response) and remembered, so it mus
 Its answer may be an int, a float, a bool (True counts 1) or another real number such as numpy's.
 """
 
-import math
+import os
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from importlib.util import module_from_spec, spec_from_file_location
 from numbers import Real
 from pathlib import Path
@@ -21,11 +22,13 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
+from pgrl_cli.config.problems import brief
 from pgrl_cli.registry import Function
 
 Points = Callable[[list[int], list[int]], Any]
 """(prompt, response) -> a number."""
-LARGEST = torch.finfo(torch.float32).max
+LARGEST = 1e30
+"""Beyond it sums of rewards leave float32."""
 
 
 class RewardError(Exception):
@@ -61,23 +64,34 @@ def own_reward(path: Path, name: str) -> Function:
 
 
 class _Beside:
-    """While it is entered, the user's code may import what lies in its folder; each reward has its own modules."""
+    """While it is entered, the user's code may import what lies in its folder; each reward has its own modules.
+
+    What the code prints goes to standard error, and the working folder and the import path are put back.
+    """
 
     def __init__(self, folder: Path):
         self.folder = folder
         self.modules: dict[str, ModuleType] = {}
 
     def __enter__(self) -> None:
+        self.before, self.path, self.working = set(sys.modules), list(sys.path), Path.cwd()
+        self.printing = redirect_stdout(sys.stderr)
+        self.printing.__enter__()
         sys.path.insert(0, str(self.folder))
-        self.before = set(sys.modules)
         sys.modules.update(self.modules)
 
     def __exit__(self, *_: object) -> None:
-        sys.path.remove(str(self.folder))
+        self.printing.__exit__(None, None, None)
+        sys.path[:] = self.path
+        os.chdir(self.working)
         for name in set(sys.modules) - self.before:
-            file = getattr(sys.modules[name], "__file__", None)
-            if file is not None and Path(file).is_relative_to(self.folder):
+            if self._owns(getattr(sys.modules[name], "__file__", None)):
                 self.modules[name] = sys.modules.pop(name)
+
+    def _owns(self, file: str | None) -> bool:
+        """Whether a module lies beside the reward, and not in an environment that happens to lie there too."""
+        path = Path(file) if file is not None else None
+        return path is not None and path.is_relative_to(self.folder) and not path.is_relative_to(sys.prefix)
 
 
 def _load(path: Path, name: str) -> Points:
@@ -89,7 +103,9 @@ def _load(path: Path, name: str) -> Points:
     try:
         spec.loader.exec_module(module)
         found = getattr(module, name)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise RewardError(f"{path}:{_line_in(path, error)}: loading {name!r} failed: {_told(error)}") from error
     if not callable(found):
         raise RewardError(f"{path}: {name!r} is {type(found).__name__}, not a function of (prompt, response).")
@@ -100,21 +116,32 @@ def _ask(points: Points, path: Path, prompt: list[int], response: list[int]) -> 
     case = f"for prompt {prompt} and response {response}"
     try:
         answer = points(list(prompt), list(response))
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         line = _line_in(path, error)
         raise RewardError(f"{path}:{line}: the reward failed {case}: {_told(error)}") from error
-    line = getattr(getattr(points, "__code__", None), "co_firstlineno", 1)
-    if not isinstance(answer, Real | np.bool_):
+    returned = f"{path}:{getattr(getattr(points, '__code__', None), 'co_firstlineno', 1)}: the reward returned"
+    number = _number(answer)
+    if number is None:
         kind = type(answer).__name__
-        hint = "" if answer is None else " (wrap it in float())"
-        raise RewardError(f"{path}:{line}: the reward returned {answer!r:.80}, a {kind}, {case}: no number{hint}.")
-    try:
-        number = float(answer)
-    except OverflowError:
-        number = math.inf
+        hint = " (wrap it in float())" if hasattr(answer, "__float__") or isinstance(answer, str) else ""
+        raise RewardError(f"{returned} {brief(answer)}, a {kind}, {case}: no number{hint}.")
     if not abs(number) <= LARGEST:
-        raise RewardError(f"{path}:{line}: the reward returned {answer!r:.80} {case}: it must be finite.")
+        raise RewardError(f"{returned} {brief(answer)} {case}: it must be finite, and below 1e30.")
     return number
+
+
+def _number(answer: Any) -> float | None:
+    """An answer as a float; inf where it is too large for one, None where it is no real number."""
+    if not isinstance(answer, Real | np.bool_):
+        return None
+    try:
+        return float(answer)
+    except OverflowError:
+        return float("inf")
+    except Exception:  # a number of the user's own may fail to be one
+        return None
 
 
 def _line_in(path: Path, error: BaseException) -> int:
@@ -126,4 +153,8 @@ def _line_in(path: Path, error: BaseException) -> int:
 
 
 def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    try:
+        message = str(error)
+    except Exception:  # an exception of the user's may fail to say what it is
+        message = ""
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__

@@ -17,7 +17,7 @@ from pgrl_cli.policies.policy import Policy
 from pgrl_cli.registry import apply, cut_off
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.training.objectives import Objective
-from pgrl_cli.training.parts import Parts
+from pgrl_cli.training.parts import Parts, State
 from pgrl_cli.training.rollouts import Rollout
 
 GROUPS = (-2, -1)
@@ -81,7 +81,7 @@ def ratio_measures(rollout: Rollout, log_probs: Tensor) -> Measures:
     squared_sum = ratios.sum(dim=TOKENS).square()
     return {
         "ratio_max": ratios.amax(dim=TOKENS),
-        "effective_sample_size": squared_sum / (tokens * ratios.square().sum(dim=TOKENS)),
+        "effective_sample_size": (squared_sum / (tokens * ratios.square().sum(dim=TOKENS))).clamp(max=1),
         "bounded_ratios": beyond.sum(dim=TOKENS),
     }
 
@@ -99,16 +99,23 @@ def clip_fraction(parts: Parts, rollout: Rollout, log_probs: Tensor) -> Tensor |
 
 
 def exact_match(task: Task, policy: Policy, prompts: Tensor) -> Tensor | None:
-    """The share of prompts whose greedy answer is right: [...]; None where there are no prompts."""
+    """The share of prompts whose greedy answer is right: [...].
+
+    None where there are no prompts, or the policy is no longer finite: its answers would be nobody's.
+    """
     if len(prompts) == 0:
         return None
-    right = task.is_right(prompts, policy.respond(prompts, None))
+    answers = policy.respond(prompts, None)
+    if not policy.log_probs(prompts, answers).isfinite().all():
+        return None
+    right = task.is_right(prompts, answers)
     return right.squeeze(-1).double().mean(dim=-1)
 
 
 @torch.no_grad()
-def evaluated(parts: Parts, config: Config, policy: Policy, epoch: int) -> Measures:
+def evaluated(parts: Parts, config: Config, state: State) -> Measures:
     """Exact match on the prompts trained on and held out, where it is this epoch's turn (or the last)."""
+    epoch, policy = state.epoch, state.policy
     due = epoch == config.epochs - 1 or (config.eval_period > 0 and (epoch + 1) % config.eval_period == 0)
     return {
         "exact_match": exact_match(parts.task, policy, parts.task.prompts) if due else None,

@@ -78,7 +78,7 @@ def _epoch(parts: Parts, config: Config, state: State) -> Record:
         steps.append(objective)
     stepped = time.perf_counter()
     measures = measured(parts, rollout, steps, norms)
-    evaluation = evaluated(parts, config, state.policy, state.epoch)
+    evaluation = evaluated(parts, config, state)
     seconds = {
         "rollout": sampled - started,
         "steps": stepped - sampled,

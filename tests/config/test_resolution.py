@@ -89,7 +89,7 @@ def test_clipping_with_one_step_per_epoch_is_warned_of_and_runs(resolved: Resolv
 
 def test_k1_in_the_loss_is_warned_of_and_runs(resolved: Resolve) -> None:
     (note,) = resolved("kl_coefficient: 0.1\nkl_estimator: k1\n").notes
-    assert "expected gradient of zero" in note
+    assert "expected gradient is zero" in note
     assert resolved("kl_coefficient: 0.1\nkl_estimator: k1\nkl_placement: reward\n").notes == ()
     assert resolved("kl_coefficient: 0.1\n").notes == ()
 

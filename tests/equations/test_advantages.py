@@ -161,3 +161,12 @@ def test_a_better_response_never_gets_less_than_a_worse_one(mode):
     group = double([0.5, 1, 2, 3, 8])
     assert mode(group).diff().min() >= 0
     assert mode(group)[-1] > mode(group)[0]
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e20, 1e37])
+def test_a_z_score_does_not_depend_on_the_scale_of_the_rewards_even_near_the_end_of_float32(scale):
+    group = torch.tensor([[3.0, 0.0, 1.0, 4.0]]) * scale
+    expected = torch.tensor([[0.5477, -1.0954, -0.5477, 1.0954]])
+    if scale < 1e-5:  # there the 1e-5 in the denominator rules
+        expected = (group - group.mean()) / 1e-5
+    torch.testing.assert_close(normalized_rewards(group), expected, rtol=1e-4, atol=1e-9)

@@ -162,3 +162,11 @@ def test_as_a_loss_the_pull_is_never_away_from_the_reference(estimator, log_prob
     log_probs = double(log_prob).requires_grad_()
     (gradient,) = torch.autograd.grad(estimator(log_probs, double(reference)), log_probs)
     assert gradient.item() * (log_prob - reference) >= 0
+
+
+@pytest.mark.parametrize("log_ratio", [19.0, 21.0, 1e3, 1e9, 1e20, -21.0, -1e3])
+def test_k3_is_never_negative_however_far_the_policies_are_apart(log_ratio):
+    value = k3(torch.tensor(-log_ratio), torch.tensor(0.0)).item()
+    assert value > 0
+    if log_ratio < 0:
+        assert value == pytest.approx(-log_ratio - 1, rel=1e-5)
