@@ -20,6 +20,8 @@ from pgrl_cli.training.parts import Parts, State
 from pgrl_cli.training.trainer import Record, train
 from pgrl_cli.words import written
 
+NEEDED = ("loss", "gradient_norm", "mean_reward", "shaped_reward")
+"""Measures without which a run cannot go on."""
 HINT = "a smaller learning_rate (or coefficient), or a clip, usually helps"
 ENDS = 10
 """Epochs that the summary's first and last mean reward are taken over."""
@@ -153,9 +155,10 @@ def _written_down(folder: Run, config: Config, progress: Progress) -> Iterator[R
         for record in train(parts, config, state):
             before = time.perf_counter()
             progress.note(record)
-            _write_down(lines, config, record, before)
+            rows = list(record.rows())
+            _write_down(lines, config, record, rows, before)
             progress.seconds = time.perf_counter() - started
-            _refuse_what_is_not_finite(record, config, state)
+            _refuse_what_is_not_finite(record, rows, config, state)
             yield record
 
 
@@ -168,8 +171,8 @@ def _draw(folder: Run, config: Config, progress: Progress) -> None:
         progress.picture_error = f"{type(error).__name__}: {error}"
 
 
-def _write_down(lines: Lines, config: Config, record: Record, began: float) -> None:
-    lines.metrics.write(b"".join(map(runs.to_json, record.rows())))
+def _write_down(lines: Lines, config: Config, record: Record, rows: Sequence[Mapping[str, Any]], began: float) -> None:
+    lines.metrics.write(b"".join(map(runs.to_json, rows)))
     lines.log.write(logs.epoch_line(record) + "\n")
     last = record.epoch == config.epochs - 1
     if last or (config.log_every > 0 and record.epoch % config.log_every == 0):
@@ -181,15 +184,12 @@ def _write_down(lines: Lines, config: Config, record: Record, began: float) -> N
     lines.flush()
 
 
-def _refuse_what_is_not_finite(record: Record, config: Config, state: State) -> None:
+def _refuse_what_is_not_finite(record: Record, rows: Sequence[Mapping[str, Any]], config: Config, state: State) -> None:
     """Raise NotFinite where an epoch's numbers, or the policy that the last one leaves, are of no use to go on with."""
-    for name in ("loss", "gradient_norm", "mean_reward", "shaped_reward"):
-        values = record.measures[name]
-        assert values is not None
-        wrong = ~values.isfinite()
-        if wrong.any():
-            step = record.steps[int(wrong.nonzero()[0, 0])] if values.ndim else record.steps[0]
-            raise NotFinite(f"{name} is {values[wrong][0].item()} at step {step} (epoch {record.epoch}); {HINT}")
+    for row in rows:
+        for name in row.get("nonfinite", ()):
+            if name in NEEDED:
+                raise NotFinite(f"{name} is {row[name]} at step {row['step']} (epoch {row['epoch']}); {HINT}")
     if record.epoch == config.epochs - 1:
         with torch.no_grad():
             left = state.policy.log_probs(record.rollout["prompts"], record.rollout["responses"])
