@@ -1,4 +1,4 @@
-"""The command line: parse, call one function, print. The only file that prints.
+"""The command line: parse, call one function, print. Only this file and `console` print.
 
 Results go to standard output, everything else to standard error. Exit codes: 0; 1 the run failed; 2 usage or config;
 130 Ctrl-C. torch and matplotlib are imported inside the commands that need them: --help should not wait for them.
@@ -83,7 +83,7 @@ def train(
 ) -> None:
     """Train one policy into a new run folder."""
     with failures_told(debug):
-        from pgrl_cli.experiment import RunFailed, run
+        from pgrl_cli.experiment import Interrupted, RunFailed, run
 
         if config is None:
             example = next((word for word in overrides or [] if "=" not in word), "lecture/centered_clipped")
@@ -93,9 +93,9 @@ def train(
         try:
             with progress(resolved.config.name, resolved.config.epochs, quiet or as_json) as watch:
                 folder, summary = run(resolved, runs_dir, command=["pgrl", *sys.argv[1:]], watch=watch)
-        except RunFailed as failure:
+        except (RunFailed, Interrupted) as ended:
             if as_json:
-                print_json({"run": str(failure.run.folder), "status": "failed", "error": str(failure)})
+                print_json({"run": str(ended.run.folder), "status": ended.run.status()["status"], "error": str(ended)})
             raise
         if summary.picture_error is not None:
             told = f"note: there is no picture ({summary.picture_error}); the traceback is in {folder.log_file}"

@@ -35,7 +35,7 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a run; its folder keeps what was finished."""
 
     def __init__(self, run: Run):
-        super().__init__()
+        super().__init__("interrupted")
         self.run = run
 
 

@@ -4,19 +4,19 @@ A knob lives while a word names a function whose signature has it. A dead knob i
 least as high as the word that makes it dead; one from a lower layer is dropped with a note.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from pgrl_cli.advice import advice, usual_estimator
 from pgrl_cli.config import KEYS, OTHER_WORDS, Config
 from pgrl_cli.config.kinds import fitted, misfit, told
 from pgrl_cli.config.layers import Entry, Layers
 from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, nearest, short
 from pgrl_cli.config.reward_words import RewardWords
 from pgrl_cli.equations.advantages import ADVANTAGES
-from pgrl_cli.equations.losses import LOSSES
-from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, cut_off, knobs, smallest_group
+from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, knobs, smallest_group
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.words import DEAD, TABLES, every_knob, knobs_of, owners
@@ -161,7 +161,7 @@ class _Resolution:
             del self.given[key]
         if chosen["kl_estimator"] is None:
             placement = self.given.get("kl_placement")
-            chosen["kl_estimator"] = _usual_estimator(placement.value if placement else "loss")
+            chosen["kl_estimator"] = usual_estimator(placement.value if placement else "loss")
         return chosen
 
     def bury_by_word(self, words: Mapping[str, Any], live: Mapping[str, Knob]) -> None:
@@ -210,7 +210,7 @@ class _Resolution:
         if values["reward_fn"] is None:
             values["reward_fn"] = next(iter(task.rewards))
         if values["kl_estimator"] is None:
-            values["kl_estimator"] = _usual_estimator(values["kl_placement"])
+            values["kl_estimator"] = usual_estimator(values["kl_placement"])
         values.pop("prompts" if values.get("prompt_count") is not None else "prompt_count", None)
         for key, of_task in FROM_TASK.items():
             if key in values and values[key] in (None, REQUIRED):
@@ -245,7 +245,7 @@ class _Resolution:
         clips = [key for key in ("clip_low", "clip_high") if key in values and values[key] is None]
         if clips and "clip_epsilon" in values and values["clip_epsilon"] is None:
             self.tell("clip_epsilon", f"came null, and so did {listed(clips)}")
-        self.notes += list(_advice(values))
+        self.notes += list(advice(values))
 
     def fine(self, *keys: str) -> bool:
         """Whether nothing is wrong with any of these keys."""
@@ -258,27 +258,3 @@ def _unknown(key: str, known: set[str]) -> str:
     same = [word for word in known if word.lower() == key.lower().replace("-", "_")]
     hint = f" Did you mean {same[0]!r}?" if same else nearest(key, sorted(known))
     return f"unknown key {short(key)!r}.{hint}"
-
-
-def _usual_estimator(placement: Any) -> str:
-    """Where the config names none: the lecture's in the loss, the unbiased one in the reward."""
-    return "k1" if placement == "reward" else "k3"
-
-
-def _advice(values: Mapping[str, Any]) -> Iterator[str]:
-    """What runs, but probably not as meant."""
-    if values["steps_per_epoch"] == 1 and cut_off(LOSSES[values["loss_mode"]]):
-        yield (
-            f"loss_mode {values['loss_mode']} with steps_per_epoch 1 never clips: on an epoch's first step "
-            "every ratio is exactly 1"
-        )
-    if values["kl_placement"] == "loss" and values["kl_coefficient"] > 0 and values["kl_estimator"] == "k1":
-        yield (
-            "kl_estimator k1 in the loss pulls nowhere on an epoch's first step, where its expected gradient is zero, "
-            "and on later steps it pushes down whatever was sampled"
-        )
-    if values["kl_placement"] == "reward" and values["kl_estimator"] != "k1":
-        yield (
-            f"kl_estimator {values['kl_estimator']} in the reward does not follow the KL's gradient; there, k1 is the "
-            "unbiased choice"
-        )
