@@ -95,7 +95,8 @@ def train(
                 folder, summary = run(resolved, runs_dir, command=["pgrl", *sys.argv[1:]], watch=watch)
         except (RunFailed, Interrupted) as ended:
             if as_json:
-                print_json({"run": str(ended.run.folder), "status": ended.run.status()["status"], "error": str(ended)})
+                status = "failed" if isinstance(ended, RunFailed) else "interrupted"
+                print_json({"run": str(ended.run.folder), "status": status, "error": str(ended)})
             raise
         if summary.picture_error is not None:
             told = f"note: there is no picture ({summary.picture_error}); the traceback is in {folder.log_file}"
