@@ -106,7 +106,7 @@ def train(
         else:
             if not quiet:
                 print(*summary_lines(folder, summary), sep="\n")
-            print(folder.folder)
+            print(folder.folder, flush=True)
 
 
 @app.command(name="list")

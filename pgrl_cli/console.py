@@ -1,6 +1,8 @@
 """What people see: progress, the summary of a run, and errors in a few lines."""
 
 import json
+import os
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,8 +54,9 @@ def failures_told(debug: bool) -> Iterator[None]:
         for problem in error.problems:
             err().print(f"error: {problem}", markup=False)
         raise typer.Exit(2) from None
-    except BrokenPipeError:
-        raise  # whoever read our output has gone; click ends quietly
+    except BrokenPipeError:  # whoever read our output has gone; the work is done
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
     except Exception as error:
         _trace(debug)
         err().print(f"error: {_told(error)}", markup=False)
@@ -63,6 +66,8 @@ def failures_told(debug: bool) -> Iterator[None]:
 def _told(error: Exception) -> str:
     run: Run | None = getattr(error, "run", None)
     if run is not None:
+        if not run.log_file.exists():
+            return f"the run failed: {error}\n       its folder has gone, or cannot be read: {run.folder}"
         return f"the run failed: {error}\n       what was finished is kept; the traceback is in {run.log_file}"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
@@ -132,7 +137,7 @@ def summary_lines(folder: "Run", summary: "Summary") -> Iterator[str]:
 
 
 def print_json(value: Any, indent: int | None = None) -> None:
-    print(json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False), flush=True)
 
 
 def _number(value: float | None) -> str:

@@ -3,6 +3,7 @@
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from pgrl_cli.words import written
 
 NEEDED = ("loss", "gradient_norm", "mean_reward", "shaped_reward")
 """Measures without which a run cannot go on."""
-HINT = "a smaller learning_rate (or coefficient), or a clip, usually helps"
+HINT = "a learning_rate, a coefficient, a weight, reward_scale or reward_shift is too large; a clip may help too"
 ENDS = 10
 """Epochs that the summary's first and last mean reward are taken over."""
 
@@ -90,15 +91,20 @@ def run(
             watch(record)
         _draw(folder, config, progress)
     except KeyboardInterrupt as error:
-        folder.mark("interrupted", exit_code=130, **progress.facts())
+        with suppress(OSError):
+            folder.mark("interrupted", exit_code=130, **progress.facts())
         raise Interrupted(folder) from error
     except BaseException as error:
         named = isinstance(error, RewardError | NotFinite)
         told = str(error) if named else f"{type(error).__name__}: {error}"
-        folder.mark("failed", exit_code=1, error=told, **progress.facts())
+        with suppress(OSError):
+            folder.mark("failed", exit_code=1, error=told, **progress.facts())
         folder.log_traceback()
         raise RunFailed(folder, told) from error
-    folder.mark("completed", exit_code=0, **progress.facts())
+    try:
+        folder.mark("completed", exit_code=0, **progress.facts())
+    except OSError as error:
+        raise RunFailed(folder, f"its last status could not be written: {error.strerror}") from error
     return folder, progress.summary()
 
 

@@ -38,7 +38,8 @@ def kinds_named(kind: str | None) -> dict[str, str]:
     """The kinds of word asked for, by their own name or by a config's key; all without one. Raises ConfigError."""
     if kind is None:
         return KINDS
-    found = {name: key for name, key in KINDS.items() if kind in (name, key)}
+    table = TABLES.get(kind)
+    found = {name: key for name, key in KINDS.items() if kind in (name, key) or (table and TABLES.get(key) is table)}
     if not found:
         message = f"came {short(kind)!r}; possible: {listed(KINDS)}.{nearest(kind, [*KINDS, *KINDS.values()])}"
         raise ConfigError([Problem(message, "pgrl list")])

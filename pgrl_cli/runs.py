@@ -59,13 +59,15 @@ class Run:
             log.write(traceback.format_exc())
 
     def mark(self, status: str, **facts: Any) -> None:
-        """Write status.json: the status, which process has the run, and what is known of it."""
+        """Write status.json: the status, which process has the run, and what is known of it. Raises OSError."""
         process = {"pid": os.getpid(), "process_started": process_started(os.getpid()), "host": socket.gethostname()}
         told = {"status": status, **process, **facts}
+        if isinstance(told.get("error"), str):
+            told["error"] = told["error"].encode(errors="backslashreplace").decode()
         try:
             write_whole(self.folder / "status.json", told)
         except OSError:  # a full disk has no room beside the old status, but the old one's own
-            with suppress(OSError), (self.folder / "status.json").open("r+b") as file:
+            with (self.folder / "status.json").open("r+b") as file:
                 file.write(to_json(told, indent=True))
                 file.truncate()
 

@@ -299,7 +299,7 @@ def test_a_loss_that_is_not_finite_fails_the_run_and_says_what_helps() -> None:
     said = pgrl("train", "--config", "lecture/centered_naive", "epochs=9", "learning_rate=1e30", "-q")
     assert (said.code, said.out) == (1, "")
     assert re.search(
-        r"(loss|gradient_norm) is (nan|inf|-inf) at step \d+ \(epoch \d+\); a smaller learning_rate", said.err
+        r"(loss|gradient_norm) is (nan|inf|-inf) at step \d+ \(epoch \d+\); a learning_rate, a coefficient", said.err
     )
     assert status_of(the_run())["status"] == "failed"
 
@@ -408,6 +408,10 @@ def test_list_tells_every_word_with_its_meaning_and_its_knobs() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_list_takes_a_kind_by_its_name_and_by_the_key_it_is_for(kind: str) -> None:
     assert pgrl("list", kind) == pgrl("list", KINDS[kind])
+
+
+def test_list_takes_every_key_whose_words_come_from_a_table() -> None:
+    assert pgrl("list", "kl_average") == pgrl("list", "averages")
 
 
 def test_list_offers_the_nearest_kind() -> None:

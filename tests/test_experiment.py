@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -289,3 +290,27 @@ def test_a_full_disk_fails_the_run_and_its_status_says_so(tmp_path, monkeypatch)
     with pytest.raises(RunFailed, match="No space left"):
         trained(tmp_path)
     assert Run(next(tmp_path.iterdir())).status()["status"] == "failed"
+
+
+def test_a_run_whose_folder_is_deleted_does_not_end_as_a_success(tmp_path):
+    def delete(record):
+        shutil.rmtree(next(tmp_path.iterdir()))
+
+    with pytest.raises(RunFailed, match="status could not be written"):
+        run(resolve(layers_from(SHORT | {"epochs": 1})), tmp_path, watch=delete)
+
+
+def test_an_error_that_is_no_unicode_is_told_escaped(tmp_path):
+    with pytest.raises(RunFailed) as failure:
+        run(own(tmp_path, "raise ValueError(chr(0xD800))"), tmp_path / "runs")
+    assert failure.value.run.status()["status"] == "failed"
+    assert "\\ud800" in failure.value.run.status()["error"]
+
+
+@pytest.mark.parametrize("body", ["sys.stdout.close()", "sys.stderr.close()", "sys.stderr = None"])
+def test_a_reward_that_closes_what_it_prints_to_closes_nothing_of_ours(tmp_path, capsys, body):
+    folder, _ = run(own(tmp_path, f"{body}; return 1.0"), tmp_path / "runs")
+    print("still here")
+    print("and here", file=sys.stderr)
+    assert folder.status()["status"] == "completed"
+    assert capsys.readouterr() == ("still here\n", "and here\n")

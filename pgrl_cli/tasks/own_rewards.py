@@ -6,16 +6,17 @@ It is called once for each distinct (prompt, response) and remembered, so it mus
 Its answer may be an int, a float, a bool (True counts 1) or another real number such as numpy's.
 """
 
+import io
 import os
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
 from importlib.util import module_from_spec, spec_from_file_location
 from numbers import Real
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import torch
@@ -63,6 +64,18 @@ def own_reward(path: Path, name: str) -> Function:
     return reward
 
 
+class _Voice(io.TextIOBase):
+    """Where the user's code prints to: standard error, which it cannot close."""
+
+    def __init__(self, stream: TextIO):
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            self.stream.write(text)
+        return len(text)
+
+
 class _Beside:
     """While it is entered, the user's code may import what lies in its folder; each reward has its own modules.
 
@@ -75,23 +88,26 @@ class _Beside:
 
     def __enter__(self) -> None:
         self.before, self.path, self.working = set(sys.modules), list(sys.path), Path.cwd()
-        self.printing = redirect_stdout(sys.stderr)
-        self.printing.__enter__()
+        self.printing = ExitStack()
+        self.printing.enter_context(redirect_stdout(_Voice(sys.stderr)))
+        self.printing.enter_context(redirect_stderr(_Voice(sys.stderr)))
         sys.path.insert(0, str(self.folder))
         sys.modules.update(self.modules)
 
     def __exit__(self, *_: object) -> None:
-        self.printing.__exit__(None, None, None)
+        self.printing.close()
         sys.path[:] = self.path
         os.chdir(self.working)
         for name in set(sys.modules) - self.before:
-            if self._owns(getattr(sys.modules[name], "__file__", None)):
+            if self._owns(sys.modules[name]):
                 self.modules[name] = sys.modules.pop(name)
 
-    def _owns(self, file: str | None) -> bool:
+    def _owns(self, module: ModuleType) -> bool:
         """Whether a module lies beside the reward, and not in an environment that happens to lie there too."""
-        path = Path(file) if file is not None else None
-        return path is not None and path.is_relative_to(self.folder) and not path.is_relative_to(sys.prefix)
+        file = getattr(module, "__file__", None)
+        places = [file] if file is not None else list(getattr(module, "__path__", []))  # a folder without __init__.py
+        paths = [Path(place) for place in places]
+        return any(path.is_relative_to(self.folder) and not path.is_relative_to(sys.prefix) for path in paths)
 
 
 def _load(path: Path, name: str) -> Points:
@@ -155,6 +171,6 @@ def _line_in(path: Path, error: BaseException) -> int:
 def _told(error: BaseException) -> str:
     try:
         message = str(error)
-    except Exception:  # an exception of the user's may fail to say what it is
+    except BaseException:  # an exception of the user's may fail to say what it is
         message = ""
     return f"{type(error).__name__}: {message}" if message else type(error).__name__

@@ -274,3 +274,15 @@ def test_ctrl_c_is_no_fault_of_the_reward(written):
     reward = written("def points(prompt, response): raise KeyboardInterrupt")
     with pytest.raises(KeyboardInterrupt):
         reward(PROMPTS, RESPONSES)
+
+
+def test_helpers_in_folders_without_init_are_each_rewards_own(tmp_path):
+    rewards = []
+    for name, value in (("a", 1.0), ("b", 2.0)):
+        (tmp_path / name / "lib").mkdir(parents=True)
+        (tmp_path / name / "lib" / "helper.py").write_text(f"V = {value}\n")
+        source = "from lib import helper\n\ndef points(prompt, response):\n    return helper.V\n"
+        (tmp_path / name / f"own_{name}.py").write_text(source)
+        rewards.append(own_reward(tmp_path / name / f"own_{name}.py", "points"))
+    prompts, responses = torch.tensor([[1]]), torch.tensor([[[1]]])
+    assert [reward(prompts, responses).item() for reward in rewards] == [1.0, 2.0]
