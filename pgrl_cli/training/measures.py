@@ -101,15 +101,14 @@ def clip_fraction(parts: Parts, rollout: Rollout, log_probs: Tensor) -> Tensor |
 def exact_match(task: Task, policy: Policy, prompts: Tensor) -> Tensor | None:
     """The share of prompts whose greedy answer is right: [...].
 
-    None where there are no prompts, or the policy is no longer finite: its answers would be nobody's.
+    None where there are no prompts; NaN for a run whose policy is no longer finite: its answers would be nobody's.
     """
     if len(prompts) == 0:
         return None
     answers = policy.respond(prompts, None)
-    if not policy.log_probs(prompts, answers).isfinite().all():
-        return None
-    right = task.is_right(prompts, answers)
-    return right.squeeze(-1).double().mean(dim=-1)
+    alive = policy.log_probs(prompts, answers).isfinite().flatten(-3).all(dim=-1)
+    right = task.is_right(prompts, answers).squeeze(-1).double().mean(dim=-1)
+    return torch.where(alive, right, torch.nan)
 
 
 @torch.no_grad()

@@ -40,16 +40,18 @@ class Record:
     def rows(self) -> Iterator[dict[str, Any]]:
         """The lines of metrics.jsonl: numpy values [] or [run]; `nonfinite` names those that are no number."""
         arrays = {name: None if m is None else m.cpu().numpy()[()] for name, m in self.measures.items()}
-        doubtful = [name for name, array in arrays.items() if array is not None and not np.isfinite(array).all()]
         last = {name: None if m is None else m.cpu().numpy()[()] for name, m in self.evaluation.items()}
+        every = (arrays | last).items()
+        doubtful = [name for name, array in every if array is not None and not np.isfinite(array).all()]
         axes = 0 if arrays["loss"] is None else arrays["loss"].ndim
         for index, step in enumerate(self.steps):
             row: dict[str, Any] = {"epoch": self.epoch, "step": step}
             for name, array in arrays.items():
                 row[name] = array if array is None or array.ndim < axes else array[index]
-            if wrong := [name for name in doubtful if not np.isfinite(row[name]).all()]:
+            row |= {name: value if step == self.steps[-1] else None for name, value in last.items()}
+            if wrong := [name for name in doubtful if row[name] is not None and not np.isfinite(row[name]).all()]:
                 row["nonfinite"] = wrong
-            yield row | {name: value if step == self.steps[-1] else None for name, value in last.items()}
+            yield row
 
 
 def train(parts: Parts, config: Config, state: State) -> Iterator[Record]:

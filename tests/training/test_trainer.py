@@ -222,6 +222,16 @@ def test_exact_match_is_measured_when_due_and_at_the_end_on_both_sets():
     assert all(row["held_out_exact_match"] is not None for row in metrics if row["step"] in due)
 
 
+def test_a_run_that_is_spoilt_takes_nothing_from_its_neighbours():
+    keys = {"optimizer": "sgd", "epochs": 1, "steps_per_epoch": 1, "eval_period": 1}
+    healthy, spoilt = config(**keys, learning_rate=1e-3), config(**keys, learning_rate=1e300)
+    (together,), (alone,) = rows(healthy, spoilt), rows(healthy)
+    assert together["exact_match"][0] == alone["exact_match"]
+    assert math.isnan(together["exact_match"][1])
+    assert together["nonfinite"] == ["exact_match"]
+    assert "nonfinite" not in alone
+
+
 EVERY_WORD = [
     *({"delta_mode": word} for word in ADVANTAGES),
     *({"loss_mode": word} for word in LOSSES),
