@@ -4,12 +4,15 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from pgrl_cli import draws
 from pgrl_cli.config import Config
+from pgrl_cli.config.problems import listed
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.equations.divergences import DIVERGENCES
@@ -17,11 +20,12 @@ from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.policies import POLICIES
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import lay_together, side_by_side
-from pgrl_cli.registry import Function, apply, knobs
+from pgrl_cli.registry import Function, apply
+from pgrl_cli.registry import knobs as knobs_of
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.own_rewards import own_reward
 from pgrl_cli.tasks.task import Task
-from pgrl_cli.training.parts import Parts, State
+from pgrl_cli.training.parts import Parts, Share, State
 from pgrl_cli.training.updates import OPTIMIZERS, moments_of
 from pgrl_cli.words import TABLES
 
@@ -29,44 +33,62 @@ SMALL_WORK = 1e8
 """Multiplications per step below which one thread beats many, and a CPU a GPU: starting the work costs more than it."""
 BROADCAST = ("learning_rate", "kl_coefficient", "entropy_coefficient", "reward_scale", "reward_shift")
 """Keys that are numbers of the trainer; runs of one stack may differ in them, as in knobs that say so."""
+APART = ("name", "seed", "seeds", "log_seeds", "log_every", "reward_fn", "delta_mode")
+"""Keys that runs of one stack may differ in because each run, or each share of runs, has its own."""
 
 
 def assemble(configs: Sequence[Config]) -> tuple[Parts, State]:
     """Turn the words of configs into parts and a first state; here and nowhere else.
 
-    One config makes one run; several, which may differ in seeds and in numbers that broadcast, are stacked: every
-    tensor that training changes then has a leading run axis. Raises RewardError for a reward file that fails to load.
+    One config of one seed makes one run. Several configs, or one of several seeds, are stacked: every tensor that
+    training changes then has a leading run axis, the runs of each config side by side in their order. Raises
+    ValueError for configs that cannot share a stack, RewardError for a reward file that fails to load.
     """
     first = configs[0]
+    _refuse_what_cannot_share(configs)
     task: Task = apply(TASKS[first.task], {}, first.settings)
-    policies = [_policy(config, task) for config in configs]
+    policies = [_policy(config, seed, task) for config in configs for seed in config.run_seeds]
     device, dtype = _device(first, multiplications(first, task, policies)), getattr(torch, first.dtype)
+    task = replace(task, prompts=task.prompts.to(device), held_out=task.held_out.to(device))
+    knobs = _numbers(configs, device, dtype)
     parts = Parts(
-        task=replace(task, prompts=task.prompts.to(device), held_out=task.held_out.to(device)),
-        rewards={word: (_reward(first, task, word), weight) for word, weight in first.weights().items()},
-        advantage=ADVANTAGES[first.delta_mode],
+        task=task,
+        shares=tuple(_shares(configs, task, knobs)),
         loss=LOSSES[first.loss_mode],
         divergence=DIVERGENCES[str(first.kl_estimator)],
         average=AVERAGES[first.average],
         kl_average=AVERAGES[first.kl_average],
         update=OPTIMIZERS[first.optimizer],
-        knobs=_numbers(configs, device, dtype),
-        seeds=tuple(config.seed for config in configs),
+        knobs=knobs,
+        seeds=tuple(seed for config in configs for seed in config.run_seeds),
         prompts_seed=first.prompts_seed,
-        stacked=len(configs) > 1,
+        stacked=stacked(configs),
         device=device,
         dtype=dtype,
     )
-    policy = side_by_side(policies).to(device, dtype)
+    policy = (side_by_side(policies) if parts.stacked else policies[0]).to(device, dtype)
     parameters = lay_together(policy, parts.stacked)
     moments = {name: torch.zeros_like(parameters) for name in moments_of(parts.update)}
     return parts, State(policy, parameters, moments)
 
 
+def stacked(configs: Sequence[Config]) -> bool:
+    """Whether tensors carry a leading run axis."""
+    return len(configs) > 1 or configs[0].seeds is not None
+
+
+def must_agree(config: Config) -> dict[str, Any]:
+    """What the configs of one stack must have in common, by key: words, counts and shapes."""
+    broadcast = _broadcast(config)
+    own = knobs_of(ADVANTAGES[config.delta_mode])
+    agreed = {key: value for key, value in config.settings.items() if key not in {*broadcast, *APART, *own}}
+    return agreed | {f"whether {key} is set": config.settings[key] is not None for key in broadcast}
+
+
 def multiplications(config: Config, task: Task, policies: Sequence[Policy]) -> float:
     """About how many multiplications one step takes: what threads and devices are chosen by."""
     prompts = config.prompts_per_epoch or len(task.prompts)
-    parameters = sum(p.numel() for policy in policies for p in policy.parameters())
+    parameters = len(policies) * sum(p.numel() for p in policies[0].parameters())
     return 6.0 * parameters * prompts * task.response_length
 
 
@@ -86,8 +108,8 @@ def threads_for(work: float) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _policy(config: Config, task: Task) -> Policy:
-    generator = draws.generator(config.seed, "policy")
+def _policy(config: Config, seed: int, task: Task) -> Policy:
+    generator = draws.generator(seed, "policy")
 
     def normals(*shape: int) -> torch.Tensor:
         return torch.from_numpy(generator.standard_normal(shape))
@@ -95,36 +117,66 @@ def _policy(config: Config, task: Task) -> Policy:
     return apply(POLICIES[config.policy], {"task": task, "normals": normals}, config.settings)
 
 
-def _reward(config: Config, task: Task, word: str) -> Function:
-    if word in config.sources:
-        return own_reward(config.sources[word], word.rpartition(":")[2])
-    return task.rewards[word]
+def _shares(configs: Sequence[Config], task: Task, knobs: Mapping[str, Any]) -> Iterator[Share]:
+    """Neighbours that are scored alike, together; a reward of the user's own may fail, so it is scored for itself."""
+    begin = 0
+    loaded: dict[tuple[Path, str], Function] = {}
+    for _, alike in groupby(enumerate(configs), key=lambda numbered: _scored_by(*numbered)):
+        together = [config for _, config in alike]
+        first = together[0]
+        end = begin + sum(len(config.run_seeds) for config in together)
+        runs = slice(begin, end)
+        here = {name: value[runs] if isinstance(value, torch.Tensor) else value for name, value in knobs.items()}
+        own = {name: first.knobs[name] for name in knobs_of(ADVANTAGES[first.delta_mode]) if name in first.knobs}
+        rewards = {word: (_reward(first, task, word, loaded), weight) for word, weight in first.weights().items()}
+        yield Share(runs, rewards, ADVANTAGES[first.delta_mode], here | own)
+        begin = end
+
+
+def _scored_by(index: int, config: Config) -> Any:
+    own = {name: config.knobs.get(name) for name in knobs_of(ADVANTAGES[config.delta_mode])}
+    return config.weights(), config.delta_mode, own, index if config.sources else None
+
+
+def _reward(config: Config, task: Task, word: str, loaded: dict[tuple[Path, str], Function]) -> Function:
+    if word not in config.sources:
+        return task.rewards[word]
+    path, name = config.sources[word], word.rpartition(":")[2]
+    if (path, name) not in loaded:
+        loaded[path, name] = own_reward(path, name)
+    return loaded[path, name]
+
+
+def _broadcast(config: Config) -> list[str]:
+    """The keys whose numbers may differ inside a stack."""
+    named = [
+        name
+        for key, table in TABLES.items()
+        for name, knob in knobs_of(table[config.settings[key]]).items()
+        if knob.broadcasts
+    ]
+    return [*BROADCAST, *(name for name in dict.fromkeys(named) if name in config.knobs)]
 
 
 def _numbers(configs: Sequence[Config], device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
     """Knobs by name: as they are for one run, for a stack a column per knob that broadcasts ([run 1 1 1])."""
-    settings = [config.settings for config in configs]
-    first = settings[0]
-    functions = [table[first[key]] for key, table in TABLES.items()]
-    broadcast = {name for function in functions for name, knob in knobs(function).items() if knob.broadcasts}
+    first = configs[0].settings
     numbers = {name: first[name] for name in (*BROADCAST, *configs[0].knobs)}
-    if len(configs) == 1:
+    if not stacked(configs):
         return numbers
-    columns = {}
-    for name in (*BROADCAST, *sorted(broadcast & numbers.keys())):
-        values = [each[name] for each in settings]
-        if None not in values:
-            columns[name] = torch.tensor(values, device=device, dtype=dtype).view(-1, 1, 1, 1)
-        elif any(value is not None for value in values):
-            raise ValueError(f"Runs of one stack must all set {name}, or none may.")
-    _refuse_other_differences(settings, {*columns, "seed", "name"})
-    return numbers | columns
+    for name in _broadcast(configs[0]):
+        if first[name] is not None:
+            values = [config.settings[name] for config in configs for _ in config.run_seeds]
+            numbers[name] = torch.tensor(values, device=device, dtype=dtype).view(-1, 1, 1, 1)
+    return numbers
 
 
-def _refuse_other_differences(settings: Sequence[Mapping[str, Any]], may_differ: set[str]) -> None:
-    for name, value in settings[0].items():
-        if name not in may_differ and any(each.get(name) != value for each in settings):
-            raise ValueError(f"Runs of one stack must agree in {name}.")
+def _refuse_what_cannot_share(configs: Sequence[Config]) -> None:
+    agreed = must_agree(configs[0])
+    for other in configs[1:]:
+        theirs = must_agree(other)
+        if differ := [key for key in agreed | theirs if agreed.get(key) != theirs.get(key)]:
+            raise ValueError(f"Runs of one stack must agree in {listed(differ)}.")
 
 
 def _device(config: Config, work: float) -> torch.device:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 ROOM_FOR_A_BAR = 70
 """Columns; narrower terminals get the numbers alone."""
-Watch = Callable[[Any], None]
-"""Sees every record of a run."""
+Watch = Callable[[int, float], None]
+"""Sees, after each epoch of a run, how many are done and their last mean reward."""
 
 
 class Steady(Console):
@@ -84,18 +84,17 @@ def progress(name: str, epochs: int, silent: bool) -> Iterator[Watch]:
     """What watches a run: a bar on a terminal, else a line now and then."""
     console = err()
     if silent:
-        yield lambda record: None
+        yield lambda done, mean_reward: None
     elif console.is_terminal and not console.is_dumb_terminal:
         with _bar(name, epochs) as watch:
             yield watch
     else:
-        yield lambda record: _line(console, record, epochs)
+        yield lambda done, mean_reward: _line(console, done, epochs, mean_reward)
 
 
-def _line(console: Console, record: Any, epochs: int) -> None:
-    done = record.epoch + 1
+def _line(console: Console, done: int, epochs: int, mean_reward: float) -> None:
     if done % max(1, epochs // 10) == 0 or done == epochs:
-        console.print(f"epoch {done}/{epochs}   mean reward {record.measures['mean_reward'].item():.3f}")
+        console.print(f"epoch {done}/{epochs}   mean reward {mean_reward:.3f}")
 
 
 @contextmanager
@@ -115,9 +114,7 @@ def _bar(name: str, epochs: int) -> Iterator[Watch]:
         columns.insert(0, TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=epochs, reward="-")
-        yield lambda record: bar.update(
-            task, completed=record.epoch + 1, reward=f"{record.measures['mean_reward'].item():.3f}"
-        )
+        yield lambda done, mean_reward: bar.update(task, completed=done, reward=f"{mean_reward:.3f}")
 
 
 def summary_lines(folder: "Run", summary: "Summary") -> Iterator[str]:

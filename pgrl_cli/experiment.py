@@ -1,35 +1,27 @@
-"""From a config to a run folder: the whole story on one page."""
+"""From configs to run folders: the whole story on one page."""
 
 import shlex
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import torch
 
-from pgrl_cli import logs, runs
-from pgrl_cli.assembly import assemble, multiplications, threads_for
+from pgrl_cli import runs
+from pgrl_cli.assembly import assemble, multiplications, stacked, threads_for
 from pgrl_cli.config import Config, ConfigError, yaml12
-from pgrl_cli.plots import draw_curves
+from pgrl_cli.notebook import HINT, Notebook, NotFinite, Summary
 from pgrl_cli.resolution import Resolved
-from pgrl_cli.runs import Lines, Run
-from pgrl_cli.tasks.own_rewards import RewardError
-from pgrl_cli.training.parts import Parts, State
-from pgrl_cli.training.trainer import Record, train
+from pgrl_cli.runs import Run
+from pgrl_cli.training.parts import Parts, Share
+from pgrl_cli.training.trainer import Runs, train
 from pgrl_cli.words import written
 
-NEEDED = ("loss", "gradient_norm", "mean_reward", "shaped_reward")
-"""Measures without which a run cannot go on."""
-HINT = "a learning_rate, a coefficient, a weight, reward_scale or reward_shift is too large; a clip may help too"
-ENDS = 10
-"""Epochs that the summary's first and last mean reward are taken over."""
+__all__ = ["HINT", "Interrupted", "NotFinite", "RunFailed", "Summary", "Watch", "run", "train_together"]
 
-
-class NotFinite(ArithmeticError):
-    """A loss or a gradient that is no finite number: every parameter after it would be spoilt."""
+Watch = Callable[[int, float], None]
+"""Sees, after each epoch is written, how many are done and their last mean reward."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -48,64 +40,112 @@ class RunFailed(Exception):
         self.run = run
 
 
-@dataclass(frozen=True)
-class Summary:
-    """How a run went, in a few numbers."""
-
-    first_mean_reward: float | None = None
-    """Of the first ten epochs."""
-    last_mean_reward: float | None = None
-    """Of the last ten epochs."""
-    best_mean_reward: float | None = None
-    """Of the best epoch."""
-    exact_match: float | None = None
-    held_out_exact_match: float | None = None
-    maximum_reward: float | None = None
-    """What right answers earn on average, where that is known."""
-    epochs: int = 0
-    """Epochs done."""
-    seconds: float = 0.0
-    """Training with its log files, without imports and picture."""
-    picture_error: str | None = None
-    """Why there is no picture, where there is none."""
-
-
 def run(
     resolved: Resolved,
     runs_dir: Path,
     *,
     command: Sequence[str] = (),
-    watch: Callable[[Record], None] = lambda record: None,
+    watch: Watch = lambda done, mean_reward: None,
 ) -> tuple[Run, Summary]:
-    """Train one policy and keep the evidence; `watch` sees every record after it is written.
+    """Train one config, with all its seeds side by side, and keep the evidence.
 
     Raises ConfigError before a folder is made, RunFailed after; Ctrl-C marks the run and becomes Interrupted.
     """
     config = resolved.config
     refuse_a_missing_gpu(resolved)
-    folder = runs.create(config.name, runs_dir, _texts(resolved, command), list(dict.fromkeys(config.sources.values())))
-    progress = Progress()
+    folder = runs.create(config.name, runs_dir, texts(resolved, command), list(dict.fromkeys(config.sources.values())))
+    book = Notebook(folder, config)
     try:
-        folder.mark("running", started=progress.started)
-        for record in _written_down(folder, config, progress):
-            watch(record)
-        _draw(folder, config, progress)
+        train_together([book], watch)
     except KeyboardInterrupt as error:
-        with suppress(OSError):
-            folder.mark("interrupted", exit_code=130, **progress.facts())
         raise Interrupted(folder) from error
-    except BaseException as error:
-        named = isinstance(error, RewardError | NotFinite)
-        told = str(error) if named else f"{type(error).__name__}: {error}"
-        with suppress(OSError):
-            folder.mark("failed", exit_code=1, error=told, **progress.facts())
-        folder.log_traceback()
-        raise RunFailed(folder, told) from error
+    if book.error is not None:
+        raise RunFailed(folder, book.told) from book.error
+    return folder, book.summary()
+
+
+def train_together(books: Sequence[Notebook], watch: Watch = lambda done, mean_reward: None) -> None:
+    """Train the configs of some notebooks as one stack; each book says in the end how it went.
+
+    What one book fails by (its reward, its numbers, its files) ends that one alone; what the training fails by ends
+    all. Ctrl-C marks those that are not done and is raised again.
+    """
     try:
-        folder.mark("completed", exit_code=0, **progress.facts())
-    except OSError as error:
-        raise RunFailed(folder, f"its last status could not be written: {error.strerror}") from error
-    return folder, progress.summary()
+        for book in books:
+            _guarded(book, book.begin)
+        _train(books, watch)
+        for book in books:
+            if book.open:
+                book.complete()
+    except KeyboardInterrupt:
+        for book in books:
+            if book.open:
+                book.interrupt()
+        raise
+    except BaseException as error:
+        for book in books:
+            if book.open:
+                book.fail(error)
+
+
+def _train(books: Sequence[Notebook], watch: Watch) -> None:
+    configs = [book.config for book in books]
+    parts, state = assemble(configs)
+    for book, here in zip(books, runs_of(configs), strict=True):
+        book.place, book.maximum_reward = here, _maximum_reward(book.config, parts, here)
+    with threads_for(multiplications(configs[0], parts.task, [state.policy])):
+        for record in train(parts, configs[0], state):
+            for index, error in record.failures.items():
+                for book in _open(books):
+                    if _begins_in(parts.shares[index], book.place):
+                        book.fail(error)
+            for book in _open(books):
+                _guarded(book, book.take, record)
+            if not _open(books):
+                return
+            watch(record.epoch + 1, _mean_reward(books))
+        with torch.no_grad():
+            left = state.policy.log_probs(record.rollout["prompts"], record.rollout["responses"])
+        alive = left.isfinite().flatten(-3).all(dim=-1).cpu().numpy()
+    for book in _open(books):
+        finite = alive.reshape(1) if book.place is None else alive[..., book.place].reshape(-1)
+        _guarded(book, book.leave, finite, record.steps[-1])
+
+
+def _guarded(book: Notebook, do: Callable[..., None], *given: object) -> None:
+    """Do something with a book; what it fails by ends this book alone."""
+    try:
+        do(*given)
+    except KeyboardInterrupt:
+        raise
+    except Exception as error:
+        book.fail(error)
+
+
+def _open(books: Sequence[Notebook]) -> list[Notebook]:
+    return [book for book in books if book.open]
+
+
+def _begins_in(share: Share, here: Runs) -> bool:
+    first = here.start if isinstance(here, slice) else here or 0
+    return share.runs.start <= first < share.runs.stop
+
+
+def _mean_reward(books: Sequence[Notebook]) -> float:
+    """Of the last epoch, over all runs that are still written down."""
+    return float(np.nanmean(np.concatenate([book.mean_rewards[-1] for book in books if book.open])))
+
+
+def runs_of(configs: Sequence[Config]) -> list[Runs]:
+    """Which of a stack's runs are each config's: a slice for one with `seeds`, else a number; None for a run alone."""
+    if not stacked(configs):
+        return [None]
+    ends = list(accumulate(len(config.run_seeds) for config in configs))
+    begins = [0, *ends[:-1]]
+    return [
+        begin if config.seeds is None else slice(begin, end)
+        for config, begin, end in zip(configs, begins, ends, strict=True)
+    ]
 
 
 def refuse_a_missing_gpu(resolved: Resolved) -> None:
@@ -115,105 +155,18 @@ def refuse_a_missing_gpu(resolved: Resolved) -> None:
         raise ConfigError([resolved.places["device"].problem(message)])
 
 
-@dataclass
-class Progress:
-    """What is known of a run while it goes on."""
-
-    started: str = field(default_factory=runs.now)
-    mean_rewards: list[float] = field(default_factory=list)
-    """One per epoch."""
-    evaluation: dict[str, float | None] = field(default_factory=dict)
-    maximum_reward: float | None = None
-    seconds: float = 0.0
-    picture_error: str | None = None
-
-    def note(self, record: Record) -> None:
-        """Take in an epoch's record of one run."""
-        mean_reward = record.measures["mean_reward"]
-        assert mean_reward is not None
-        self.mean_rewards.append(mean_reward.item())
-        self.evaluation |= {name: value.item() for name, value in record.evaluation.items() if value is not None}
-
-    def summary(self) -> Summary:
-        rewards = self.mean_rewards
-        return Summary(
-            first_mean_reward=_mean(rewards[:ENDS]),
-            last_mean_reward=_mean(rewards[-ENDS:]),
-            best_mean_reward=max(rewards, default=None),
-            exact_match=self.evaluation.get("exact_match"),
-            held_out_exact_match=self.evaluation.get("held_out_exact_match"),
-            maximum_reward=self.maximum_reward,
-            epochs=len(rewards),
-            seconds=self.seconds,
-            picture_error=self.picture_error,
-        )
-
-    def facts(self) -> dict[str, Any]:
-        return {"started": self.started, "finished": runs.now(), **asdict(self.summary())}
-
-
-def _written_down(folder: Run, config: Config, progress: Progress) -> Iterator[Record]:
-    """Train, writing each record down before it is handed on."""
-    parts, state = assemble([config])
-    progress.maximum_reward = _maximum_reward(config, parts)
-    with threads_for(multiplications(config, parts.task, [state.policy])), Lines(folder) as lines:
-        started = time.perf_counter()
-        for record in train(parts, config, state):
-            before = time.perf_counter()
-            progress.note(record)
-            rows = list(record.rows())
-            _write_down(lines, config, record, rows, before)
-            progress.seconds = time.perf_counter() - started
-            _refuse_what_is_not_finite(record, rows, config, state)
-            yield record
-
-
-def _draw(folder: Run, config: Config, progress: Progress) -> None:
-    """Draw the picture; a run whose numbers are all there does not fail by it."""
-    try:
-        draw_curves(folder.metrics(), folder.curves_file, title=_title(config), maximum=progress.maximum_reward)
-    except Exception as error:
-        folder.log_traceback()
-        progress.picture_error = f"{type(error).__name__}: {error}"
-
-
-def _write_down(lines: Lines, config: Config, record: Record, rows: Sequence[Mapping[str, Any]], began: float) -> None:
-    lines.metrics.write(b"".join(map(runs.to_json, rows)))
-    lines.log.write(logs.epoch_line(record) + "\n")
-    last = record.epoch == config.epochs - 1
-    if last or (config.log_every > 0 and record.epoch % config.log_every == 0):
-        for sample in logs.samples(record):
-            lines.samples.write(runs.to_json(sample))
-            lines.log.writelines(line + "\n" for line in logs.sample_lines(sample))
-    seconds = {**record.seconds, "files": time.perf_counter() - began}
-    lines.timing.write(runs.to_json({"epoch": record.epoch, "seconds": sum(seconds.values()), **seconds}))
-    lines.flush()
-
-
-def _refuse_what_is_not_finite(record: Record, rows: Sequence[Mapping[str, Any]], config: Config, state: State) -> None:
-    """Raise NotFinite where an epoch's numbers, or the policy that the last one leaves, are of no use to go on with."""
-    for row in rows:
-        for name in row.get("nonfinite", ()):
-            if name in NEEDED:
-                raise NotFinite(f"{name} is {row[name]} at step {row['step']} (epoch {row['epoch']}); {HINT}")
-    if record.epoch == config.epochs - 1:
-        with torch.no_grad():
-            left = state.policy.log_probs(record.rollout["prompts"], record.rollout["responses"])
-        if not left.isfinite().all():
-            raise NotFinite(f"the policy is not finite after step {record.steps[-1]}, the last; {HINT}")
-
-
-def _maximum_reward(config: Config, parts: Parts) -> float | None:
+def _maximum_reward(config: Config, parts: Parts, here: Runs) -> float | None:
     """What right answers earn on average; None where a reward is the user's own or a weight is negative."""
-    if config.sources or any(weight < 0 for _, weight in parts.rewards.values()):
+    (rewards,) = [share.rewards for share in parts.shares if _begins_in(share, here)]
+    if config.sources or any(weight < 0 for _, weight in rewards.values()):
         return None
     prompts = parts.task.prompts
     right = parts.task.solutions(prompts)[:, None, :]
-    return sum(reward(prompts, right).mean().item() * weight for reward, weight in parts.rewards.values())
+    return sum(reward(prompts, right).mean().item() * weight for reward, weight in rewards.values())
 
 
-def _texts(resolved: Resolved, command: Sequence[str]) -> Mapping[str, str]:
-    """The files that are known before the run starts."""
+def texts(resolved: Resolved, command: Sequence[str]) -> Mapping[str, str]:
+    """The files of a run folder that are known before the run starts."""
     typed = {key: yaml12.read(text, key) for key, _, text in (line.partition("=") for line in resolved.overrides)}
     return {
         "config.yaml": written(resolved.config),
@@ -221,12 +174,3 @@ def _texts(resolved: Resolved, command: Sequence[str]) -> Mapping[str, str]:
         "command.txt": shlex.join(runs.redacted(command)) + "\n",
         "provenance.json": runs.to_json(runs.provenance(), indent=True).decode(),
     }
-
-
-def _title(config: Config) -> str:
-    reward = " + ".join(config.weights())
-    return f"{config.name}: {config.delta_mode}, {config.loss_mode} loss, seed {config.seed}\n{reward}"
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None

@@ -1,32 +1,39 @@
 """A record told for eyes (train.log) and for machines (samples.jsonl)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
+import numpy as np
 
 from pgrl_cli.training.trainer import Record
 
+SHOWN = ("prompts", "responses", "old_log_probs", "task_rewards", "rewards", "advantages")
+"""What samples show of a rollout."""
 
-def epoch_line(record: Record) -> str:
-    """One line about an epoch: its steps, loss and rewards."""
-    losses = record.measures["loss"]
-    assert losses is not None
+
+def epoch_line(rows: Sequence[Mapping[str, Any]]) -> str:
+    """One line about an epoch, from its lines of metrics.jsonl: its steps, loss and rewards; of a stack the means."""
+    first, last = rows[0], rows[-1]
     parts = [
-        f"epoch {record.epoch}",
-        f"steps {record.steps[0]}-{record.steps[-1]}",
-        f"loss {losses[0].item():.6f} -> {losses[-1].item():.6f}",
-        f"mean reward {number(record.measures['mean_reward'])}",
+        f"epoch {first['epoch']}",
+        f"steps {first['step']}-{last['step']}",
+        f"loss {typical(first['loss']):.6f} -> {typical(last['loss']):.6f}",
+        f"mean reward {number(first['mean_reward'])}",
     ]
-    for name, value in record.evaluation.items():
-        if value is not None:
-            parts.append(f"{name.replace('_', ' ')} {number(value)}")
+    for name in ("exact_match", "held_out_exact_match"):
+        if last[name] is not None:
+            parts.append(f"{name.replace('_', ' ')} {number(last[name])}")
+    if np.ndim(first["loss"]) > 0:
+        parts.append(f"(means of {np.isfinite(first['loss']).sum()} seeds)")
     return "   ".join(parts)
 
 
-def samples(record: Record) -> Iterator[dict[str, Any]]:
-    """For each prompt its responses, with log-probs, rewards and advantages."""
-    rollout = {name: tensor.cpu().contiguous() for name, tensor in record.rollout.items()}
+def samples(record: Record, run: int | None, seed: int | None) -> Iterator[dict[str, Any]]:
+    """For each prompt a run's responses, with log-probs, rewards and advantages; of a stack, which seed's."""
+    rollout = {
+        name: record.rollout[name] if run is None or name == "prompts" else record.rollout[name][run] for name in SHOWN
+    }
+    rollout = {name: tensor.cpu().contiguous() for name, tensor in rollout.items()}
     advantages = rollout["advantages"]
     if advantages.shape[-1] == 1:
         advantages = advantages.squeeze(-1)  # one for the whole response
@@ -34,6 +41,7 @@ def samples(record: Record) -> Iterator[dict[str, Any]]:
         yield {
             "epoch": record.epoch,
             "step": record.steps[0],
+            **({} if seed is None else {"seed": seed}),
             "prompt": prompt.numpy(),
             "responses": rollout["responses"][index].numpy(),
             "log_probs": rollout["old_log_probs"][index].numpy(),
@@ -45,7 +53,8 @@ def samples(record: Record) -> Iterator[dict[str, Any]]:
 
 def sample_lines(sample: dict[str, Any]) -> Iterator[str]:
     """The same sample, readable."""
-    yield f"  prompt {spaced(sample['prompt'])}"
+    of_seed = f"seed {sample['seed']}   " if "seed" in sample else ""
+    yield f"  {of_seed}prompt {spaced(sample['prompt'])}"
     rows = zip(sample["responses"], sample["log_probs"], sample["rewards"], sample["advantages"], strict=True)
     for response, log_probs, reward, advantage in rows:
         told_log_probs = " ".join(f"{value:7.3f}" for value in log_probs)
@@ -58,6 +67,11 @@ def spaced(tokens: Any) -> str:
     return " ".join(str(token) for token in tokens.tolist())
 
 
-def number(value: Tensor | None) -> str:
-    """A measure of one run, short."""
-    return "-" if value is None else f"{value.item():.3f}"
+def typical(value: Any) -> float:
+    """A number of one run; of a stack the mean over the runs that have one."""
+    return float(np.nanmean(value)) if np.isfinite(value).any() else float("nan")
+
+
+def number(value: Any) -> str:
+    """A measure, short."""
+    return "-" if value is None else f"{typical(value):.3f}"

@@ -4,6 +4,7 @@ A knob lives while a word names a function whose signature has it. A dead knob i
 least as high as the word that makes it dead; one from a lower layer is dropped with a note.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,22 +119,23 @@ class _Resolution:
         self.given[head] = below.with_part(rest, entry)
 
     def bury_by_value(self) -> None:
-        self.choose_prompts()
+        self.choose("prompts", "prompts lists them", "prompt_count", "prompt_count={} generates them")
+        self.choose("seed", "seed={} asks for one run", "seeds", "seeds={} trains many side by side")
         values = {key: entry.value for key, entry in self.given.items()}
-        complete = {"entropy_coefficient": 0, "prompts_per_epoch": None} | values
+        complete = {key: Config.model_fields[key].default for key in KEYS} | values
         for rule in DEAD:
             if rule.key in self.given and rule.when(complete):
                 self.bury(rule.key, rule.killers, rule.because)
 
-    def choose_prompts(self) -> None:
-        """Listed prompts and a number of generated ones exclude each other; the higher layer wins."""
-        listed_ones, drawn = self.given.get("prompts"), self.given.get("prompt_count")
-        if listed_ones is None or drawn is None or listed_ones.value is None or drawn.value is None:
+    def choose(self, one: str, its_reason: str, other: str, others_reason: str) -> None:
+        """Of two keys that exclude each other the higher layer wins."""
+        first, second = self.given.get(one), self.given.get(other)
+        if first is None or second is None or first.value is None or second.value is None:
             return
-        if drawn.level > listed_ones.level:
-            self.bury("prompts", ("prompt_count",), f"prompt_count={brief(drawn.value)} generates them")
+        if second.level > first.level:
+            self.bury(one, (other,), others_reason.format(brief(second.value)))
         else:
-            self.bury("prompt_count", ("prompts",), "prompts lists them")
+            self.bury(other, (one,), its_reason.format(brief(first.value)))
 
     def bury(self, key: str, killers: tuple[str, ...], because: str) -> None:
         entry = self.given.pop(key)
@@ -215,6 +217,9 @@ class _Resolution:
         for key, of_task in FROM_TASK.items():
             if key in values and values[key] in (None, REQUIRED):
                 values[key] = of_task(task)
+        if values["seeds"] is not None and values["log_seeds"] is None and self.fine("seeds"):
+            seeds = values["seeds"]
+            values["log_seeds"] = list(range(seeds))[:2] if isinstance(seeds, int) else seeds[:2]
         for rule in DEAD:
             if rule.key in live and rule.when(values):
                 values.pop(rule.key)
@@ -236,16 +241,24 @@ class _Resolution:
         if size < least and self.fine("num_responses", "delta_mode"):
             message = f"came {size}; delta_mode {mode} compares a group's responses and needs {least}"
             self.tell("num_responses", message)
-        in_reward = values["kl_placement"] == "reward" and values["kl_coefficient"] == 0
-        if in_reward and self.fine("kl_placement", "kl_coefficient"):
-            self.tell("kl_placement", "came 'reward' with kl_coefficient 0, so nothing is placed; set kl_coefficient")
         drawn = values["prompts_per_epoch"]
         if drawn is not None and drawn > len(task.prompts) and self.fine("prompts_per_epoch", "task"):
             self.tell("prompts_per_epoch", f"came {drawn}; the task has only {len(task.prompts)} prompts")
+        if values["seeds"] is not None and self.fine("seeds", "log_seeds"):
+            self.check_seeds(values["seeds"], values["log_seeds"])
         clips = [key for key in ("clip_low", "clip_high") if key in values and values[key] is None]
         if clips and "clip_epsilon" in values and values["clip_epsilon"] is None:
             self.tell("clip_epsilon", f"came null, and so did {listed(clips)}")
         self.notes += list(advice(values))
+
+    def check_seeds(self, seeds: int | list[int], logged: list[int]) -> None:
+        if isinstance(seeds, list) and len(set(seeds)) < len(seeds):
+            twice = sorted(seed for seed, times in Counter(seeds).items() if times > 1)
+            self.tell("seeds", f"{listed(twice, 5)} came more than once; the same seed is the same run")
+        among = range(seeds) if isinstance(seeds, int) else set(seeds)
+        if strangers := [seed for seed in logged if seed not in among]:
+            told_seeds = f"0 to {seeds - 1}" if isinstance(seeds, int) else listed(seeds, 5)
+            self.tell("log_seeds", f"{listed(strangers, 5)} is none of seeds, which are {told_seeds}")
 
     def fine(self, *keys: str) -> bool:
         """Whether nothing is wrong with any of these keys."""

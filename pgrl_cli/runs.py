@@ -13,7 +13,7 @@ import shutil
 import socket
 import subprocess
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import orjson
 
 from pgrl_cli import __version__
@@ -53,10 +54,10 @@ class Run:
         """What status.json says."""
         return orjson.loads((self.folder / "status.json").read_bytes())
 
-    def log_traceback(self) -> None:
-        """Write the traceback of the error that is being handled into train.log, if it can still be written."""
+    def log_traceback(self, error: BaseException) -> None:
+        """Write the traceback of an error into train.log, if it can still be written."""
         with suppress(OSError), self.log_file.open("a", encoding="utf-8", errors="backslashreplace") as log:
-            log.write(traceback.format_exc())
+            log.write("".join(traceback.format_exception(error)))
 
     def mark(self, status: str, **facts: Any) -> None:
         """Write status.json: the status, which process has the run, and what is known of it. Raises OSError."""
@@ -84,10 +85,7 @@ class Lines:
             self.log = stack.enter_context(run.log_file.open("a", encoding="utf-8"))
             self._stack = stack.pop_all()
 
-    def __enter__(self) -> "Lines":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._stack.close()
 
     def flush(self) -> None:
@@ -150,6 +148,20 @@ def to_json(value: Any, *, indent: bool = False) -> bytes:
     """Strict JSON: numpy numbers in their shortest form, what is not finite as null."""
     options = orjson.OPT_SERIALIZE_NUMPY | (orjson.OPT_INDENT_2 if indent else 0)
     return orjson.dumps(value, option=options | orjson.OPT_APPEND_NEWLINE)
+
+
+def lines_of(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Lines of strict JSON; an array that several rows share is put into words once."""
+    known: dict[int, tuple[Any, orjson.Fragment]] = {}
+
+    def told(value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        if id(value) not in known:  # the array is kept beside its words, so that no other can take its id
+            known[id(value)] = value, orjson.Fragment(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY))
+        return known[id(value)][1]
+
+    return b"".join(to_json({name: told(value) for name, value in row.items()}) for row in rows)
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -65,6 +65,14 @@ DEAD = (
         lambda v: v.get("prompt_count") is None and v["prompts_per_epoch"] is None,
         "prompts are neither generated nor drawn",
     ),
+    Dead(
+        "kl_placement",
+        ("kl_coefficient",),
+        lambda v: v["kl_placement"] == "reward" and v["kl_coefficient"] == 0,
+        "kl_coefficient is 0, so nothing is placed",
+    ),
+    Dead("seed", ("seeds",), lambda v: v["seeds"] is not None, "seeds lists them"),
+    Dead("log_seeds", ("seeds",), lambda v: v["seeds"] is None, "there is one seed, and its samples are written"),
 )
 """Deaths by value; a knob of a function that no word names is found by the signatures alone."""
 

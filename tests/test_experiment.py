@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pgrl_cli import experiment, runs
+from pgrl_cli import notebook, runs
 from pgrl_cli.assembly import assemble, multiplications, threads_for
 from pgrl_cli.config import ConfigError, yaml12
 from pgrl_cli.config.layers import layers_from, layers_of
@@ -219,7 +219,7 @@ def test_a_picture_that_cannot_be_drawn_does_not_fail_a_run_whose_numbers_are_th
     def torn(*args, **keys):
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr(experiment, "draw_curves", torn)
+    monkeypatch.setattr(notebook, "draw_curves", torn)
     folder, summary = trained(tmp_path)
     assert summary.picture_error == "RuntimeError: no ink"
     assert folder.status()["status"] == "completed"
@@ -280,20 +280,20 @@ def test_a_full_disk_fails_the_run_and_its_status_says_so(tmp_path, monkeypatch)
         def flush(self):
             full(None)
 
-    monkeypatch.setattr(experiment, "Lines", Full)
+    monkeypatch.setattr(notebook, "Lines", Full)
     monkeypatch.setattr(runs.os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         trained(tmp_path)
     assert list(tmp_path.iterdir()) == []
     monkeypatch.undo()
-    monkeypatch.setattr(experiment, "Lines", Full)
+    monkeypatch.setattr(notebook, "Lines", Full)
     with pytest.raises(RunFailed, match="No space left"):
         trained(tmp_path)
     assert Run(next(tmp_path.iterdir())).status()["status"] == "failed"
 
 
 def test_a_run_whose_folder_is_deleted_does_not_end_as_a_success(tmp_path):
-    def delete(record):
+    def delete(done, mean_reward):
         shutil.rmtree(next(tmp_path.iterdir()))
 
     with pytest.raises(RunFailed, match="status could not be written"):

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
@@ -254,7 +255,7 @@ def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path, damaged: bytes) -
 
 def test_a_runs_growing_files_are_there_at_once_and_hold_what_was_flushed(tmp_path: Path) -> None:
     run = create("x", tmp_path, {})
-    with Lines(run) as lines:
+    with closing(Lines(run)) as lines:
         names = {"metrics.jsonl", "timing.jsonl", "samples.jsonl", "train.log", "status.json"}
         assert {path.name for path in run.folder.iterdir()} == names
         lines.metrics.write(to_json({"step": 0}))
@@ -262,7 +263,7 @@ def test_a_runs_growing_files_are_there_at_once_and_hold_what_was_flushed(tmp_pa
         lines.flush()
         assert run.metrics() == [{"step": 0}]
         assert run.log_file.read_bytes() == "é→\n".encode()
-    with Lines(run) as lines:  # resuming appends
+    with closing(Lines(run)) as lines:  # resuming appends
         lines.metrics.write(to_json({"step": 1}))
     assert run.metrics() == [{"step": 0}, {"step": 1}]
 

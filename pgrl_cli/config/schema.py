@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import MaxLen, MinLen
+from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import BaseModel, ConfigDict, Field
 
 from pgrl_cli.registry import Count, NonNegative, Positive, Seed, Whole
 
 Name = Annotated[str, MinLen(1), MaxLen(100)]
+SeedCount = Annotated[int, Ge(1), Le(100_000)]
+Seeds = Annotated[list[Seed], MinLen(1), MaxLen(100_000)]
 
 
 class Config(BaseModel):
@@ -69,6 +71,10 @@ class Config(BaseModel):
     """Whether the learning rate falls to zero at the last epoch."""
     seed: Seed = 5
     """What the initial policy and the sampled responses come from."""
+    seeds: SeedCount | Seeds | None = None
+    """Many seeds, trained side by side: so many from 0 on, or these; metrics then have a list per step."""
+    log_seeds: list[Seed] | None = None
+    """Which of `seeds` have their samples written down; the first two unless it says otherwise."""
     eval_period: Whole = 10
     """Epochs between measurements of exact match, which the last epoch always has; 0: only there."""
     log_every: Whole = 10
@@ -85,6 +91,13 @@ class Config(BaseModel):
     def settings(self) -> Mapping[str, Any]:
         """Every value that a function may ask for as a knob, by name."""
         return {key: getattr(self, key) for key in KEYS} | self.knobs
+
+    @property
+    def run_seeds(self) -> tuple[int, ...]:
+        """The seed of every run: one, or those of `seeds`."""
+        if self.seeds is None:
+            return (self.seed,)
+        return tuple(range(self.seeds)) if isinstance(self.seeds, int) else tuple(self.seeds)
 
     def weights(self) -> dict[str, float]:
         """The reward's components with their weights."""
@@ -151,6 +164,8 @@ OTHER_WORDS = {
     "reward_function": "reward_fn",
     "reward_funcs": "reward_fn",
     "model": "policy",
+    "num_seeds": "seeds",
+    "n_seeds": "seeds",
     "embedding_dim": "width",
 }
 """How lectures and other libraries spell a key -> how it is spelled here."""

@@ -4,7 +4,7 @@ Each measure is over the whole step, never over a part of the batch, and has the
 optimizer step (and run), taken at the parameters before that step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -48,9 +48,16 @@ def measured(parts: Parts, rollout: Rollout, steps: Sequence[Objective], norms: 
         "reward_std": groups["reward_std"],
         "response_length": groups["response_length"],
     }
-    if len(parts.rewards) > 1:
+    if any(len(share.rewards) > 1 for share in parts.shares):
         measures |= {name: rollout[name].mean(dim=GROUPS) for name in rollout if name.startswith("reward/")}
     return measures
+
+
+def measured_for(config: Config, names: Iterable[str]) -> list[str]:
+    """Of a stack's measures those that a config has alone: components of the reward are its own, in its order."""
+    weights = config.weights()
+    components = [f"reward/{name}" for name in weights] if len(weights) > 1 else []
+    return [name for name in names if not name.startswith("reward/")] + components
 
 
 def group_measures(rollout: Rollout) -> Measures:
@@ -82,7 +89,7 @@ def ratio_measures(rollout: Rollout, log_probs: Tensor) -> Measures:
     return {
         "ratio_max": ratios.amax(dim=TOKENS),
         "effective_sample_size": (squared_sum / (tokens * ratios.square().sum(dim=TOKENS))).clamp(max=1),
-        "bounded_ratios": beyond.sum(dim=TOKENS),
+        "bounded_ratios": beyond.sum(dim=TOKENS, dtype=log_probs.dtype),
     }
 
 

@@ -20,13 +20,25 @@ Number = float | Tensor
 
 
 @dataclass(frozen=True)
+class Share:
+    """Runs that are scored alike: what acts once per epoch may differ inside a stack."""
+
+    runs: slice
+    """Of the stack's run axis; all of it where there is one share."""
+    rewards: Mapping[str, tuple[Function, float]]
+    """Each component of the reward, with its weight."""
+    advantage: Function
+    knobs: "Mapping[str, Number]"
+    """The stack's, for these runs."""
+
+
+@dataclass(frozen=True)
 class Parts:
     """One run's parts, or many runs' side by side. Nothing in here changes while it trains."""
 
     task: Task
-    rewards: Mapping[str, tuple[Function, float]]
-    """Each component of the reward, with its weight."""
-    advantage: Function
+    shares: tuple[Share, ...]
+    """Side by side, they are all runs; tensors of one run belong to one share."""
     loss: Function
     divergence: Function
     average: Function
@@ -49,13 +61,17 @@ class Parts:
 
     def knob(self, name: str, *, axes: int) -> Number:
         """A knob that broadcasts against tensors with so many axes behind the run axis."""
-        value = self.knobs[name]
-        return value.view(-1, *[1] * axes) if isinstance(value, Tensor) else value
+        return column(self.knobs[name], axes)
 
     def uses(self, knob: str) -> bool:
         """Whether a coefficient is other than zero in any run."""
         value = self.knobs[knob]
         return bool(value.any()) if isinstance(value, Tensor) else value != 0
+
+
+def column(value: Number, axes: int) -> Number:
+    """A knob that broadcasts against tensors with so many axes behind the run axis."""
+    return value.view(-1, *[1] * axes) if isinstance(value, Tensor) else value
 
 
 @dataclass

@@ -1,5 +1,7 @@
 """Rollouts: what one epoch's gradient steps learn from, frozen."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -8,7 +10,8 @@ from pgrl_cli.config import Config
 from pgrl_cli.equations.averages import masked
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.registry import apply, needs
-from pgrl_cli.training.parts import Parts, State
+from pgrl_cli.tasks.own_rewards import RewardError
+from pgrl_cli.training.parts import Parts, Share, State, column
 
 Rollout = dict[str, Tensor]
 """Tensors by name; an equation asks for them by naming its parameters.
@@ -21,9 +24,17 @@ is taken from the reward, reward_kl [... prompt response].
 """
 
 
+Failures = dict[int, RewardError]
+"""Why a share of a stack could not be scored, by its index."""
+
+
 @torch.no_grad()  # nothing in a rollout may carry a gradient into a step
-def collect(parts: Parts, config: Config, state: State) -> Rollout:
-    """Sample a group of responses to each of this epoch's prompts, score them, and compare them with each other."""
+def collect(parts: Parts, config: Config, state: State) -> tuple[Rollout, Failures]:
+    """Sample a group of responses to each of this epoch's prompts, score them, and compare them with each other.
+
+    In a stack of several shares one whose reward fails is scored as NaN, which spoils its runs and no others, and the
+    failure is handed back; a share on its own raises RewardError.
+    """
     prompts = _prompts(parts, config, state.epoch)
     shape = (len(prompts), config.num_responses, parts.task.response_length)
     responses = state.policy.respond(prompts, parts.uniforms("responses", state.epoch, *shape))
@@ -34,14 +45,20 @@ def collect(parts: Parts, config: Config, state: State) -> Rollout:
         rollout["mask"] = mask
     if state.reference is not None:
         rollout |= _under_reference(parts, state.reference, rollout)
-    rollout |= _scores(parts, rollout)
-    if state.reference is not None and config.kl_placement == "reward":
-        rollout["reward_kl"] = _reward_kl(parts, state.policy, rollout)
-        rollout["rewards"] = rollout["rewards"] - parts.knob("kl_coefficient", axes=2) * rollout["reward_kl"]
-    advantages = apply(parts.advantage, rollout, parts.knobs)
-    if advantages.ndim == rollout["rewards"].ndim:
-        advantages = advantages.unsqueeze(-1)  # one advantage for all of a response's tokens
-    return rollout | {"advantages": advantages}
+        if config.kl_placement == "reward":
+            rollout["reward_kl"] = _reward_kl(parts, state.policy, rollout)
+    if len(parts.shares) == 1:
+        return rollout | _scored(parts, parts.shares[0], rollout), {}
+    failures: Failures = {}
+    scored = []
+    for index, share in enumerate(parts.shares):
+        here = {name: tensor if name == "prompts" else tensor[share.runs] for name, tensor in rollout.items()}
+        try:
+            scored.append(_scored(parts, share, here))
+        except RewardError as error:
+            failures[index] = error
+            scored.append(_spoilt(here))
+    return rollout | _side_by_side(scored), failures
 
 
 def _prompts(parts: Parts, config: Config, epoch: int) -> Tensor:
@@ -71,13 +88,40 @@ def _reward_kl(parts: Parts, policy: Policy, rollout: Rollout) -> Tensor:
     return kl.expand(rollout["responses"].shape[:-1])
 
 
-def _scores(parts: Parts, rollout: Rollout) -> Rollout:
-    """What the task pays, component by component, in sum, and shifted and scaled as the config asks."""
+def _scored(parts: Parts, share: Share, rollout: Rollout) -> Rollout:
+    """What the task pays, component by component and in sum; what the delta mode sees; and what it makes of that."""
     scores = {
         f"reward/{name}": reward(rollout["prompts"], rollout["responses"]).to(parts.dtype)
-        for name, (reward, _) in parts.rewards.items()
+        for name, (reward, _) in share.rewards.items()
     }
-    weighted = [scores[f"reward/{name}"] * weight for name, (_, weight) in parts.rewards.items()]
+    weighted = [scores[f"reward/{name}"] * weight for name, (_, weight) in share.rewards.items()]
     task_rewards = torch.stack(weighted).sum(dim=0) if len(weighted) > 1 else weighted[0]
-    shaped = task_rewards * parts.knob("reward_scale", axes=2) + parts.knob("reward_shift", axes=2)
-    return {**scores, "task_rewards": task_rewards, "rewards": shaped}
+    scale, shift, pull = (
+        column(share.knobs[name], axes=2) for name in ("reward_scale", "reward_shift", "kl_coefficient")
+    )
+    rewards = task_rewards * scale + shift
+    if "reward_kl" in rollout:
+        rewards = rewards - pull * rollout["reward_kl"]
+    scores |= {"task_rewards": task_rewards, "rewards": rewards}
+    advantages = apply(share.advantage, rollout | scores, share.knobs)
+    if advantages.ndim == rewards.ndim:
+        advantages = advantages.unsqueeze(-1)  # one advantage for all of a response's tokens
+    return scores | {"advantages": advantages}
+
+
+def _spoilt(rollout: Rollout) -> Rollout:
+    nothing = torch.full_like(rollout["old_log_probs"][..., 0], torch.nan)
+    return {"task_rewards": nothing, "rewards": nothing, "advantages": nothing.unsqueeze(-1)}
+
+
+def _side_by_side(scored: Sequence[Rollout]) -> Rollout:
+    """The shares' scores along the run axis; NaN for a component that a share does not have."""
+    names = dict.fromkeys(name for scores in scored for name in scores)
+    tokens = max(scores["advantages"].shape[-1] for scores in scored)
+    columns: dict[str, list[Tensor]] = {name: [] for name in names}
+    for scores in scored:
+        nothing = torch.full_like(scores["rewards"], torch.nan)
+        for name in names:
+            column_of = scores.get(name, nothing)
+            columns[name].append(column_of.expand(*nothing.shape, tokens) if name == "advantages" else column_of)
+    return {name: torch.cat(column) for name, column in columns.items()}

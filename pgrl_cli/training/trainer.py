@@ -8,6 +8,7 @@ import copy
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,13 @@ from torch import Tensor
 from pgrl_cli.config import Config
 from pgrl_cli.policies.stack import joined
 from pgrl_cli.registry import apply
-from pgrl_cli.training.measures import Measures, evaluated, measured
+from pgrl_cli.training.measures import Measures, evaluated, measured, measured_for
 from pgrl_cli.training.objectives import policy_gradient
 from pgrl_cli.training.parts import Number, Parts, State
-from pgrl_cli.training.rollouts import Rollout, collect
+from pgrl_cli.training.rollouts import Failures, Rollout, collect
+
+Runs = slice | int | None
+"""Which of a stack's runs: some side by side, one by itself, or all there are."""
 
 
 @dataclass(frozen=True)
@@ -36,22 +40,57 @@ class Record:
     """[...]: of the policy after the last step."""
     rollout: Rollout
     seconds: dict[str, float]
+    failures: Failures
+    """The shares of a stack that could not be scored: their runs are spoilt, and no others."""
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """The lines of metrics.jsonl: numpy values [] or [run]; `nonfinite` names those that are no number."""
-        arrays = {name: None if m is None else m.cpu().numpy()[()] for name, m in self.measures.items()}
-        last = {name: None if m is None else m.cpu().numpy()[()] for name, m in self.evaluation.items()}
-        every = (arrays | last).items()
-        doubtful = [name for name, array in every if array is not None and not np.isfinite(array).all()]
-        axes = 0 if arrays["loss"] is None else arrays["loss"].ndim
+    @cached_property
+    def numbers(self) -> dict[str, Any]:
+        """The measures as numpy arrays [step ...] or [...]; None where one was not computed."""
+        return {name: None if m is None else m.cpu().numpy() for name, m in self.measures.items()}
+
+    @cached_property
+    def last_numbers(self) -> dict[str, Any]:
+        """The evaluation as numpy arrays [...]."""
+        return {name: None if m is None else m.cpu().numpy() for name, m in self.evaluation.items()}
+
+    @cached_property
+    def doubtful(self) -> tuple[str, ...]:
+        """The measures that are somewhere no finite number."""
+        every = (self.numbers | self.last_numbers).items()
+        return tuple(name for name, array in every if array is not None and not np.isfinite(array).all())
+
+    def rows(self, config: Config, runs: Runs = None, alive: np.ndarray | None = None) -> Iterator[dict[str, Any]]:
+        """The lines of metrics.jsonl of a config whose runs these are, as if it had trained alone.
+
+        Values are numpy numbers for one run, arrays [run] for a stack, NaN where a run is not alive any more;
+        `nonfinite` names those that should be numbers and are none.
+        """
+        spoilt = None if alive is None or alive.all() else ~alive
+        arrays = {name: _of_runs(self.numbers[name], runs, spoilt) for name in measured_for(config, self.numbers)}
+        if config.kl_coefficient == 0:
+            arrays["kl"] = None  # a neighbour's may pull
+        last = {name: _of_runs(array, runs, spoilt) for name, array in self.last_numbers.items()}
+        axes = arrays["loss"].ndim
         for index, step in enumerate(self.steps):
             row: dict[str, Any] = {"epoch": self.epoch, "step": step}
             for name, array in arrays.items():
                 row[name] = array if array is None or array.ndim < axes else array[index]
             row |= {name: value if step == self.steps[-1] else None for name, value in last.items()}
-            if wrong := [name for name in doubtful if row[name] is not None and not np.isfinite(row[name]).all()]:
+            if wrong := [name for name in self.doubtful if not _finite(row.get(name), spoilt)]:
                 row["nonfinite"] = wrong
             yield row
+
+
+def _of_runs(array: Any, runs: Runs, spoilt: np.ndarray | None) -> Any:
+    """A measure [... run] of some runs: a number where it is one."""
+    if array is None:
+        return None
+    here = array if runs is None else array[..., runs]
+    return (here if spoilt is None else np.where(spoilt, np.nan, here))[()]
+
+
+def _finite(value: Any, spoilt: np.ndarray | None) -> bool:
+    return value is None or bool((np.isfinite(value) if spoilt is None else np.isfinite(value) | spoilt).all())
 
 
 def train(parts: Parts, config: Config, state: State) -> Iterator[Record]:
@@ -63,7 +102,7 @@ def train(parts: Parts, config: Config, state: State) -> Iterator[Record]:
 def _epoch(parts: Parts, config: Config, state: State) -> Record:
     started = time.perf_counter()
     _refresh_reference(parts, config, state)
-    rollout = collect(parts, config, state)
+    rollout, failures = collect(parts, config, state)
     sampled = time.perf_counter()
     factor = decayed(config.learning_rate_decay, state.epoch, config.epochs)
     rate = parts.knob("learning_rate", axes=1) * factor
@@ -88,7 +127,7 @@ def _epoch(parts: Parts, config: Config, state: State) -> Record:
     }
     state.epoch += 1
     numbers = range(state.steps - config.steps_per_epoch, state.steps)
-    return Record(state.epoch - 1, numbers, measures, evaluation, rollout, seconds)
+    return Record(state.epoch - 1, numbers, measures, evaluation, rollout, seconds, failures)
 
 
 def _refresh_reference(parts: Parts, config: Config, state: State) -> None:

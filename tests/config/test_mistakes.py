@@ -129,7 +129,7 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     ),
     "a KL in the reward that weighs nothing": (
         "seed: 1\nkl_placement: reward\n",
-        ["mine.yaml:2: kl_placement: came 'reward' with kl_coefficient 0, so nothing is placed; set kl_coefficient"],
+        ["mine.yaml:2: kl_placement turns nothing here: kl_coefficient is 0, so nothing is placed"],
     ),
     "a precision that is none": (
         "dtype: float16\n",
@@ -306,8 +306,7 @@ def test_the_keys_that_may_be_null_are_those_that_the_next_test_takes() -> None:
 @pytest.mark.parametrize("key", NULLABLE)
 def test_none_as_text_is_told_to_write_null(problems: Problems, key: str) -> None:
     alive = "loss_mode: clipped\n" if key in every_knob() and "loss_mode" in owners(key) else "seed: 1\n"
-    if key == "held_out_count":
-        alive = "prompt_count: 5\n"
+    alive = {"held_out_count": "prompt_count: 5\n", "seeds": "epochs: 1\n", "log_seeds": "seeds: 2\n"}.get(key, alive)
     (problem,) = problems(f"{alive}{key}: None\n")
     assert problem.startswith(f"mine.yaml:2: {key}: came 'None'")
     assert "write null" in problem.lower()

@@ -152,9 +152,8 @@ def test_each_run_of_a_stack_gets_its_own_gradient(name):
 
 
 @any_policy
-def test_a_stack_of_one_is_the_policy_itself_and_a_stack_shares_no_memory_with_its_policies(name):
+def test_a_stack_shares_no_memory_with_its_policies(name):
     policies = [built(name, seed=seed) for seed in range(2)]
-    assert side_by_side(policies[:1]) is policies[0]
     stack = side_by_side(policies)
     before = [parameter.clone() for parameter in policies[0].parameters()]
     with torch.no_grad():
@@ -177,11 +176,11 @@ def test_a_policy_is_a_function_of_its_seed(name):
 @torch.no_grad()
 def test_parameters_lay_together_are_the_policys_own_and_answer_as_before(name, runs):
     policy = side_by_side([built(name, seed=seed) for seed in range(runs)])
-    responses = RESPONSES if runs == 1 else RESPONSES.expand(runs, *RESPONSES.shape)
+    responses = RESPONSES.expand(runs, *RESPONSES.shape)
     before = policy.log_probs(PROMPTS, responses)
-    together = lay_together(policy, runs > 1)
+    together = lay_together(policy, stacked=True)
     size = sum(parameter.numel() for parameter in built(name).parameters())
-    assert together.shape == ((size,) if runs == 1 else (runs, size))
+    assert together.shape == (runs, size)
     assert torch.equal(policy.log_probs(PROMPTS, responses), before)
     frozen = copy.deepcopy(policy)
     together[..., :] = 0.0 if runs == 1 else torch.arange(runs, dtype=torch.float64)[:, None]

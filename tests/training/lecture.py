@@ -20,4 +20,4 @@ def records(*configs):
 
 def rows(*configs):
     """The lines of metrics.jsonl of one run, or of several side by side."""
-    return [row for record in records(*configs)[0] for row in record.rows()]
+    return [row for record in records(*configs)[0] for row in record.rows(configs[0])]

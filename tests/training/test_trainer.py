@@ -30,42 +30,81 @@ def same(ours, theirs):
     return math.isclose(ours, theirs, rel_tol=SAME_WITHIN, abs_tol=SAME_WITHIN)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("size", [2, 5])
-def test_a_run_is_the_same_alone_and_side_by_side(policy, size):
-    stack = [
-        config(
-            **CLIPPED,
-            seed=seed,
-            policy=policy,
-            epochs=12,
-            reference_period=4,
-            learning_rate=0.002 * (seed + 1),
-            kl_coefficient=0.05 * (seed + 1),
-            entropy_coefficient=0.01 * seed,
-            clip_low=0.1 + 0.02 * seed,
-            dual_clip=3.0,
-        )
-        for seed in range(size)
-    ]
-    together, state = records(*stack)
-    for index, one in enumerate(stack):
-        alone, _ = records(one)
-        for ours, theirs in zip(together, alone, strict=True):
-            assert torch.equal(ours.rollout["responses"][index], theirs.rollout["responses"])
-            for row, single in zip(ours.rows(), theirs.rows(), strict=True):
-                picked = {key: value if np.ndim(value) == 0 else value[index] for key, value in row.items()}
-                assert picked.keys() == single.keys()
-                assert not [key for key in single if not same(picked[key], single[key])]
+def of(value, index):
+    """What a stack's metric says of one run."""
+    return value if np.ndim(value) == 0 else value[index]
+
+
+def assert_same_runs(together, alone, index, one):
+    """That a run of a stack sampled the same tokens and measured the same as the run alone."""
+    for ours, theirs in zip(together, alone, strict=True):
+        assert torch.equal(ours.rollout["responses"][index], theirs.rollout["responses"])
+        for row, single in zip(ours.rows(one, index), theirs.rows(one), strict=True):
+            assert row.keys() == single.keys()
+            assert not [key for key in single if not same(row[key], single[key])]
+
+
+def unequal(seed, **keys):
+    """A run that differs from its neighbours in every number that broadcasts."""
+    return config(
+        **CLIPPED,
+        seed=seed,
+        reference_period=4,
+        learning_rate=0.002 * (seed % 5 + 1),
+        kl_coefficient=0.05 * (seed % 3),
+        entropy_coefficient=0.01 * (seed % 2),
+        clip_low=0.1 + 0.02 * (seed % 7),
+        dual_clip=3.0,
+        **keys,
+    )
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return {seed: records(unequal(seed, epochs=100, steps_per_epoch=10))[0] for seed in (0, 1, 4, 40, 63)}
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 64])
+def test_a_run_is_the_same_over_a_hundred_epochs_alone_and_in_a_stack_of_any_size(size, alone):
+    stack = [unequal(seed, epochs=100, steps_per_epoch=10) for seed in range(size)]
+    together, state = records(*stack) if size > 1 else records(stack[0].model_copy(update={"seeds": [0]}))
+    for seed in alone.keys() & set(range(size)):
+        assert_same_runs(together, alone[seed], seed, stack[seed])
     assert state.parameters.shape[0] == size
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("loss_mode", LOSSES)
+def test_runs_of_one_stack_may_be_scored_and_compared_each_in_its_own_way(policy, loss_mode):
+    words = [
+        {"reward_fn": "sort_inclusion_ordering_reward", "delta_mode": "centered_rewards", "seeds": [3, 5]},
+        {"reward_fn": {"sort_exact_reward": 1.0, "sort_distance_reward": 0.5}, "delta_mode": "rewards"},
+        {"reward_fn": "sort_distance_reward", "delta_mode": "max_rewards", "reward_scale": 2.0},
+        {"reward_fn": "sort_distance_reward", "delta_mode": "max_rewards", "seeds": 2, "reward_shift": -1.0},
+    ]
+    cells = [
+        config(policy=policy, loss_mode=loss_mode, epochs=6, kl_coefficient=0.2 * (i % 2), **w)
+        for i, w in enumerate(words)
+    ]
+    together, _ = records(*cells)
+    begin = 0
+    for cell in cells:
+        for seed in cell.run_seeds:
+            one = cell.model_copy(update={"seeds": None, "seed": seed})
+            assert_same_runs(together, records(one)[0], begin, one)
+            begin += 1
+    assert [key for key in next(together[0].rows(cells[1], 2)) if key.startswith("reward/")] == [
+        "reward/sort_exact_reward",
+        "reward/sort_distance_reward",
+    ]
 
 
 @pytest.mark.parametrize(
     ("differing", "told"),
     [
-        ([{"clip_low": None}, {"clip_low": 0.1}], "must all set clip_low"),
+        ([{"clip_low": None}, {"clip_low": 0.1}], "must agree in whether clip_low is set"),
         ([{"epochs": 2}, {"epochs": 3}], "must agree in epochs"),
-        ([{"delta_mode": "rewards"}, {"delta_mode": "max_rewards"}], "must agree in delta_mode"),
+        ([{"average": "token_mean"}, {"average": "response_mean"}], "must agree in average"),
         ([{"adam_beta1": 0.5}, {"adam_beta1": 0.9}], "must agree in adam_beta1"),
     ],
 )
@@ -83,9 +122,11 @@ def test_going_on_from_a_state_is_never_having_stopped():
     whole = config(**CLIPPED, epochs=8, kl_coefficient=0.1, reference_period=3)
     straight = rows(whole)
     parts, state = assemble([whole])
-    before = [row for _, record in zip(range(4), train(parts, whole, state), strict=False) for row in record.rows()]
+    before = [
+        row for _, record in zip(range(4), train(parts, whole, state), strict=False) for row in record.rows(whole)
+    ]
     parts_again, _ = assemble([whole])
-    after = [row for record in train(parts_again, whole, copy.deepcopy(state)) for row in record.rows()]
+    after = [row for record in train(parts_again, whole, copy.deepcopy(state)) for row in record.rows(whole)]
     assert before + after == straight
 
 
@@ -125,7 +166,7 @@ def test_a_reference_period_of_zero_keeps_the_initial_policy():
 def test_without_a_coefficient_there_is_no_reference_and_no_kl():
     run, state = records(config())
     assert state.reference is None
-    assert all(row["kl"] is None for record in run for row in record.rows())
+    assert all(row["kl"] is None for record in run for row in record.rows(config()))
 
 
 def moved(one):
@@ -158,7 +199,8 @@ def test_what_does_not_pull_along_the_kl_runs_but_is_noted(estimator, placement)
 
 
 def test_a_kl_in_the_reward_is_taken_from_it_before_the_delta_mode():
-    run, _ = records(config(kl_coefficient=0.5, kl_placement="reward", reference_period=0, learning_rate=0.02))
+    one = config(kl_coefficient=0.5, kl_placement="reward", reference_period=0, learning_rate=0.02)
+    run, _ = records(one)
     for record in run:
         rollout = record.rollout
         gap = (rollout["old_log_probs"] - rollout["reference_log_probs"]).sum(dim=-1)
@@ -166,7 +208,7 @@ def test_a_kl_in_the_reward_is_taken_from_it_before_the_delta_mode():
         torch.testing.assert_close(
             rollout["advantages"].squeeze(-1), rollout["rewards"] - rollout["rewards"].mean(-1, keepdim=True)
         )
-    last = list(run[-1].rows())[-1]
+    last = list(run[-1].rows(one))[-1]
     assert last["kl"] > 0
     assert last["shaped_reward"] == pytest.approx(last["mean_reward"] - 0.5 * last["kl"])
 
