@@ -165,7 +165,7 @@ def _numbers(configs: Sequence[Config], device: torch.device, dtype: torch.dtype
     if not stacked(configs):
         return numbers
     for name in _broadcast(configs[0]):
-        if first[name] is not None:
+        if any(config.settings[name] != first[name] for config in configs):  # a number that all share stays a number
             values = [config.settings[name] for config in configs for _ in config.run_seeds]
             numbers[name] = torch.tensor(values, device=device, dtype=dtype).view(-1, 1, 1, 1)
     return numbers

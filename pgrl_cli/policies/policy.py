@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from pgrl_cli.equations.categorical import inverse_cdf, log_probs_of
+from pgrl_cli.equations.categorical import inverse_cdf, log_probs_of, log_softmax
 
 Normals = Callable[..., Tensor]
 """Draws standard normal numbers (float64) of the shape it is given: what a policy's parameters start from."""
@@ -31,7 +31,7 @@ class Policy(nn.Module, ABC):
 
     def vocab_log_probs(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """log pi over the whole vocabulary, of the shape of `logits`."""
-        return self.logits(prompts, responses).log_softmax(dim=-1)
+        return log_softmax(self.logits(prompts, responses))
 
     def log_probs(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """log pi [... prompt response token] of the responses' tokens."""
@@ -50,4 +50,4 @@ class PositionwisePolicy(Policy):
 
     def respond(self, prompts: Tensor, uniforms: Tensor | None) -> Tensor:
         logits = self.decode(prompts)
-        return logits.argmax(dim=-1) if uniforms is None else inverse_cdf(logits.log_softmax(dim=-1), uniforms)
+        return logits.argmax(dim=-1) if uniforms is None else inverse_cdf(log_softmax(logits), uniforms)

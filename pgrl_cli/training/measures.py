@@ -11,8 +11,7 @@ from torch import Tensor
 
 from pgrl_cli.config import Config
 from pgrl_cli.equations.averages import TOKENS, masked, token_mean
-from pgrl_cli.equations.categorical import LOG_RATIO_BOUND
-from pgrl_cli.equations.losses import importance_ratios
+from pgrl_cli.equations.categorical import LOG_RATIO_BOUND, bounded
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.registry import apply, cut_off
 from pgrl_cli.tasks.task import Task
@@ -22,13 +21,14 @@ from pgrl_cli.training.rollouts import Rollout
 
 GROUPS = (-2, -1)
 """The axes prompt and response."""
+MANY_TOKENS = 10_000
+"""In all runs of a stack, from which on a step is measured by itself."""
 Measures = dict[str, Tensor | None]
 
 
 @torch.no_grad()
 def measured(parts: Parts, rollout: Rollout, steps: Sequence[Objective], norms: Sequence[Tensor]) -> Measures:
     """The measures of an epoch by the names of `metrics.jsonl`; None where one was not computed."""
-    log_probs = torch.stack([step.log_probs for step in steps])
     kl = None
     if "reward_kl" in rollout:
         kl = rollout["reward_kl"].mean(dim=GROUPS)
@@ -41,8 +41,7 @@ def measured(parts: Parts, rollout: Rollout, steps: Sequence[Objective], norms: 
         "shaped_reward": groups["shaped_reward"],
         "kl": None if kl is None else kl.detach(),
         "entropy": token_mean(torch.stack([step.entropies for step in steps]), rollout.get("mask")),
-        "clip_fraction": clip_fraction(parts, rollout, log_probs),
-        **ratio_measures(rollout, log_probs),
+        **moved(parts, rollout, steps),
         "gradient_norm": torch.stack(list(norms)),
         "zero_variance_groups": groups["zero_variance_groups"],
         "reward_std": groups["reward_std"],
@@ -51,6 +50,22 @@ def measured(parts: Parts, rollout: Rollout, steps: Sequence[Objective], norms: 
     if any(len(share.rewards) > 1 for share in parts.shares):
         measures |= {name: rollout[name].mean(dim=GROUPS) for name in rollout if name.startswith("reward/")}
     return measures
+
+
+def moved(parts: Parts, rollout: Rollout, steps: Sequence[Objective]) -> Measures:
+    """How far each step's policy is from the one that sampled: of all steps at once, or, in large stacks, one by one.
+
+    At once there are fewer operations; one by one they stay within the processor's cache.
+    """
+    if steps[0].log_probs.numel() < MANY_TOKENS:
+        log_probs = torch.stack([step.log_probs for step in steps])
+        return {"clip_fraction": clip_fraction(parts, rollout, log_probs)} | ratio_measures(rollout, log_probs)
+    each = [
+        {"clip_fraction": clip_fraction(parts, rollout, step.log_probs)} | ratio_measures(rollout, step.log_probs)
+        for step in steps
+    ]
+    columns = {name: [measures[name] for measures in each] for name in each[0]}
+    return {name: None if column[0] is None else torch.stack(column) for name, column in columns.items()}
 
 
 def measured_for(config: Config, names: Iterable[str]) -> list[str]:
@@ -82,14 +97,21 @@ def ratio_measures(rollout: Rollout, log_probs: Tensor) -> Measures:
     The effective sample size is a share: (sum w)^2 / (n sum w^2) of the n tokens' ratios w (Kong, 1992).
     """
     mask = rollout.get("mask")
-    ratios = masked(importance_ratios(log_probs, rollout["old_log_probs"]), mask)
-    beyond = masked((log_probs - rollout["old_log_probs"]).abs() > LOG_RATIO_BOUND, mask)
+    log_ratios = masked(log_probs - rollout["old_log_probs"], mask).flatten(-3)
+    nearest, farthest = log_ratios.amin(dim=-1), log_ratios.amax(dim=-1)
+    hits = torch.zeros_like(farthest)
+    if not ((farthest <= LOG_RATIO_BOUND) & (nearest >= -LOG_RATIO_BOUND)).all():
+        hits = (log_ratios.abs() > LOG_RATIO_BOUND).sum(dim=-1, dtype=hits.dtype)
+        log_ratios = bounded(log_ratios)
+    ratios = log_ratios.exp()
+    if mask is not None:
+        ratios = masked(ratios, mask.expand(log_probs.shape).flatten(-3))
     tokens = log_probs.shape[-3:].numel() if mask is None else mask.sum(dim=TOKENS)
-    squared_sum = ratios.sum(dim=TOKENS).square()
+    effective = ratios.sum(dim=-1).square() / (tokens * torch.linalg.vector_norm(ratios, dim=-1).square())
     return {
-        "ratio_max": ratios.amax(dim=TOKENS),
-        "effective_sample_size": (squared_sum / (tokens * ratios.square().sum(dim=TOKENS))).clamp(max=1),
-        "bounded_ratios": beyond.sum(dim=TOKENS, dtype=log_probs.dtype),
+        "ratio_max": ratios.amax(dim=-1) if mask is not None else bounded(farthest).exp(),
+        "effective_sample_size": effective.clamp(max=1),
+        "bounded_ratios": hits,
     }
 
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -55,9 +54,8 @@ class Parts:
 
     def uniforms(self, purpose: str, epoch: int, *shape: int) -> Tensor:
         """Fresh numbers in [0, 1): [*shape] for one run, [run *shape] for a stack."""
-        drawn = [draws.uniforms(seed, purpose, epoch, shape) for seed in self.seeds]
-        numbers = np.stack(drawn) if self.stacked else drawn[0]
-        return torch.from_numpy(numbers).to(self.device, self.dtype)
+        drawn = torch.from_numpy(draws.uniforms(self.seeds, purpose, epoch, shape))
+        return (drawn if self.stacked else drawn[0]).to(self.device, self.dtype)
 
     def knob(self, name: str, *, axes: int) -> Number:
         """A knob that broadcasts against tensors with so many axes behind the run axis."""

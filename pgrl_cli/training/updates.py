@@ -5,6 +5,7 @@ a number, or a column [run 1] that gives each run of a stack its own; count is t
 positional parameter named otherwise is a moment: the trainer keeps a tensor of zeros of that name from step to step.
 """
 
+import torch
 from torch import Tensor
 
 from pgrl_cli.registry import Fraction, Function, NonNegative, Positive, needs, table
@@ -24,19 +25,50 @@ def adam(
     adam_beta2: Fraction = 0.999,
     adam_epsilon: Positive = 1e-8,
 ) -> None:
-    """Adam (Kingma & Ba, 2015, algorithm 1), the lecture's.
+    """Adam (Kingma & Ba, 2015, algorithm 1), the lecture's."""
+    if isinstance(learning_rate, Tensor):
+        _adam_of_many_rates(
+            parameters, gradient, means, squares, learning_rate, count, adam_beta1, adam_beta2, adam_epsilon
+        )
+        return
+    # torch's kernel goes through memory once, where written-out operations go ten times.
+    torch._fused_adam_(
+        [parameters],
+        [gradient],
+        [means],
+        [squares],
+        [],
+        [torch.tensor(float(count), device=parameters.device)],
+        lr=learning_rate,
+        beta1=adam_beta1,
+        beta2=adam_beta2,
+        weight_decay=0.0,
+        eps=adam_epsilon,
+        amsgrad=False,
+        maximize=False,
+    )
 
-    The corrections of both moments are folded into the rate, as before their section 2.1.
+
+def _adam_of_many_rates(
+    parameters: Tensor,
+    gradient: Tensor,
+    means: Tensor,
+    squares: Tensor,
+    learning_rates: Tensor,
+    count: int,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+) -> None:
+    """The same for a stack whose runs differ in their rates.
+
+    The corrections of both moments are folded into the rate, as before Kingma & Ba's section 2.1.
     """
-    means.lerp_(gradient, 1 - adam_beta1)
-    squares.lerp_(gradient * gradient, 1 - adam_beta2)
-    correction = (1 - adam_beta2**count) ** 0.5
-    scale = squares.sqrt().add_(adam_epsilon * correction)
-    rate = learning_rate * (correction / (1 - adam_beta1**count))
-    if isinstance(rate, Tensor):
-        parameters.sub_(means.div(scale).mul_(rate))
-    else:
-        parameters.addcdiv_(means, scale, value=-rate)
+    means.lerp_(gradient, 1 - beta1)
+    squares.lerp_(gradient * gradient, 1 - beta2)
+    correction = (1 - beta2**count) ** 0.5
+    scale = squares.sqrt().add_(epsilon * correction)
+    parameters.sub_(means.div(scale).mul_(learning_rates * (correction / (1 - beta1**count))))
 
 
 def adamw(
