@@ -56,7 +56,7 @@ def run(
     folder = runs.create(config.name, runs_dir, texts(resolved, command), list(dict.fromkeys(config.sources.values())))
     book = Notebook(folder, config)
     try:
-        train_together([book], watch)
+        train_together([config], {0: book}, watch)
     except KeyboardInterrupt as error:
         raise Interrupted(folder) from error
     if book.error is not None:
@@ -64,66 +64,76 @@ def run(
     return folder, book.summary()
 
 
-def train_together(books: Sequence[Notebook], watch: Watch = lambda done, mean_reward: None) -> None:
-    """Train the configs of some notebooks as one stack; each book says in the end how it went.
+def train_together(
+    configs: Sequence[Config],
+    books: Mapping[int, Notebook],
+    watch: Watch = lambda done, mean_reward: None,
+    ended: Callable[[Notebook], None] = lambda book: None,
+) -> None:
+    """Train configs as one stack; those that have a notebook (by their place) are written down.
 
     What one book fails by (its reward, its numbers, its files) ends that one alone; what the training fails by ends
-    all. Ctrl-C marks those that are not done and is raised again.
+    all. Each book says how it went, and `ended` sees it as soon as it does. Ctrl-C marks those that are not done and
+    is raised again.
     """
+    stack = _Stack(configs, books, ended)
     try:
-        for book in books:
-            _guarded(book, book.begin)
-        _train(books, watch)
-        for book in books:
-            if book.open:
-                book.complete()
+        stack.each(Notebook.begin)
+        stack.train(watch)
+        stack.each(Notebook.complete)
+        stack.close(*stack.going)
     except KeyboardInterrupt:
-        for book in books:
-            if book.open:
-                book.interrupt()
+        for book in stack.going:
+            book.interrupt()
+        stack.close(*stack.going)
         raise
     except BaseException as error:
-        for book in books:
-            if book.open:
-                book.fail(error)
+        for book in list(stack.going):
+            stack.fail(book, error)
 
 
-def _train(books: Sequence[Notebook], watch: Watch) -> None:
-    configs = [book.config for book in books]
-    parts, state = assemble(configs)
-    for book, here in zip(books, runs_of(configs), strict=True):
-        book.place, book.maximum_reward = here, _maximum_reward(book.config, parts, here)
-    with threads_for(multiplications(configs[0], parts.task, [state.policy])):
-        for record in train(parts, configs[0], state):
-            for index, error in record.failures.items():
-                for book in _open(books):
-                    if _begins_in(parts.shares[index], book.place):
-                        book.fail(error)
-            for book in _open(books):
-                _guarded(book, book.take, record)
-            if not _open(books):
-                return
-            watch(record.epoch + 1, _mean_reward(books))
-        with torch.no_grad():
-            left = state.policy.log_probs(record.rollout["prompts"], record.rollout["responses"])
-        alive = left.isfinite().flatten(-3).all(dim=-1).cpu().numpy()
-    for book in _open(books):
-        finite = alive.reshape(1) if book.place is None else alive[..., book.place].reshape(-1)
-        _guarded(book, book.leave, finite, record.steps[-1])
+class _Stack:
+    """Configs that train together, and the notebooks of those that are written down."""
 
+    def __init__(self, configs: Sequence[Config], books: Mapping[int, Notebook], ended: Callable[[Notebook], None]):
+        self.configs, self.books, self.ended = configs, books, ended
+        self.going = list(books.values())
 
-def _guarded(book: Notebook, do: Callable[..., None], *given: object) -> None:
-    """Do something with a book; what it fails by ends this book alone."""
-    try:
-        do(*given)
-    except KeyboardInterrupt:
-        raise
-    except Exception as error:
+    def train(self, watch: Watch) -> None:
+        parts, state = assemble(self.configs)
+        places = runs_of(self.configs)
+        for index, book in self.books.items():
+            book.place, book.maximum_reward = places[index], _maximum_reward(book.config, parts, places[index])
+        with threads_for(multiplications(self.configs[0], parts.task, [state.policy])):
+            for record in train(parts, self.configs[0], state):
+                for share, error in record.failures.items():
+                    for book in [book for book in self.going if _begins_in(parts.shares[share], book.place)]:
+                        self.fail(book, error)
+                self.each(Notebook.take, record)
+                if not self.going:
+                    return
+                watch(record.epoch + 1, _mean_reward(self.going))
+            with torch.no_grad():
+                left = state.policy.log_probs(record.rollout["prompts"], record.rollout["responses"])
+            alive = left.isfinite().flatten(-3).all(dim=-1).cpu().numpy()
+        self.each(Notebook.leave, alive, record.steps[-1])
+
+    def each(self, do: Callable[..., None], *given: object) -> None:
+        """Do something with every open book; what one fails by ends that one alone."""
+        for book in list(self.going):
+            try:
+                do(book, *given)
+            except Exception as error:
+                self.fail(book, error)
+
+    def fail(self, book: Notebook, error: BaseException) -> None:
         book.fail(error)
+        self.close(book)
 
-
-def _open(books: Sequence[Notebook]) -> list[Notebook]:
-    return [book for book in books if book.open]
+    def close(self, *books: Notebook) -> None:
+        for book in books:
+            self.going.remove(book)
+            self.ended(book)
 
 
 def _begins_in(share: Share, here: Runs) -> bool:
@@ -132,8 +142,8 @@ def _begins_in(share: Share, here: Runs) -> bool:
 
 
 def _mean_reward(books: Sequence[Notebook]) -> float:
-    """Of the last epoch, over all runs that are still written down."""
-    return float(np.nanmean(np.concatenate([book.mean_rewards[-1] for book in books if book.open])))
+    """Of the last epoch, over all runs that are written down."""
+    return float(np.nanmean(np.concatenate([book.mean_rewards[-1] for book in books])))
 
 
 def runs_of(configs: Sequence[Config]) -> list[Runs]:

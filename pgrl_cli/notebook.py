@@ -26,6 +26,10 @@ class NotFinite(ArithmeticError):
     """A loss or a gradient that is no finite number: every parameter after it would be spoilt."""
 
 
+class NotWritten(Exception):
+    """A run that went to its end, but whose folder does not say so."""
+
+
 @dataclass(frozen=True)
 class Summary:
     """How a config's runs went, in a few numbers: of several seeds the means over those that lived."""
@@ -80,14 +84,9 @@ class Notebook:
         self._began = time.perf_counter()
 
     @property
-    def open(self) -> bool:
-        """Whether it still wants records."""
-        return self.status == "running"
-
-    @property
     def told(self) -> str:
         """What ended it, in words."""
-        named = isinstance(self.error, RewardError | NotFinite)
+        named = isinstance(self.error, RewardError | NotFinite | NotWritten)
         return str(self.error) if named else f"{type(self.error).__name__}: {self.error}"
 
     def begin(self) -> None:
@@ -108,22 +107,22 @@ class Notebook:
         if not set(NEEDED).isdisjoint(record.doubtful):
             self._bury(rows)
 
-    def leave(self, alive: np.ndarray, step: int) -> None:
-        """Note which runs' policies the last step left finite. Raises NotFinite when none is left."""
-        for place in np.flatnonzero(self._alive & ~alive).tolist():
+    def leave(self, finite: np.ndarray, step: int) -> None:
+        """Note which of the stack's policies the last step left finite. Raises NotFinite when none of ours is."""
+        ours = np.atleast_1d(finite if self.place is None else finite[self.place])
+        for place in np.flatnonzero(self._alive & ~ours).tolist():
             self._fail_seed(place, step, f"the policy is not finite after step {step}, the last; {HINT}")
         self._end_if_all_failed()
 
     def complete(self) -> None:
-        """Mark the runs as finished; where that cannot be written, they have failed."""
+        """Draw the picture and mark the runs as finished. Raises NotWritten."""
         self._close()
         self._draw()
         self.status = "completed"
         try:
             self.folder.mark("completed", exit_code=0, **self.facts())
         except OSError as error:
-            self.status = "failed"
-            self.error = OSError(f"its last status could not be written: {error.strerror}")
+            raise NotWritten(f"its last status could not be written: {error.strerror}") from error
 
     def fail(self, error: BaseException) -> None:
         """Mark the runs as failed, with the traceback of the error in the log."""

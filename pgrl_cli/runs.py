@@ -115,6 +115,14 @@ def create(name: str, runs_dir: Path, texts: Mapping[str, str], copies: Sequence
     raise FileExistsError(f"{TRIES} names for a run folder in {runs_dir} were all taken.")
 
 
+def create_at(folder: Path, texts: Mapping[str, str], copies: Sequence[Path] = ()) -> Run:
+    """A fresh run folder of a given name; what a run that was not finished has left there goes. Raises OSError."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    return _filled(Run(folder), texts, copies)
+
+
 def _filled(run: Run, texts: Mapping[str, str], copies: Sequence[Path]) -> Run:
     write_whole(run.folder / "status.json", {"status": "pending"})
     run.mark("pending")
@@ -208,6 +216,16 @@ def provenance() -> dict[str, Any]:
 def now() -> str:
     """The time, with its zone."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def is_alive(status: Mapping[str, Any]) -> bool:
+    """Whether the process that a status names still runs on this host; a process of another host may."""
+    if status.get("status") not in ("pending", "running"):
+        return False
+    if status.get("host") != socket.gethostname():
+        return True
+    started = process_started(status["pid"])
+    return started is not None and started == status.get("process_started")
 
 
 def process_started(pid: int) -> int | None:

@@ -64,8 +64,8 @@ def moved(parts: Parts, rollout: Rollout, steps: Sequence[Objective]) -> Measure
         {"clip_fraction": clip_fraction(parts, rollout, step.log_probs)} | ratio_measures(rollout, step.log_probs)
         for step in steps
     ]
-    columns = {name: [measures[name] for measures in each] for name in each[0]}
-    return {name: None if column[0] is None else torch.stack(column) for name, column in columns.items()}
+    columns = {name: [m for measures in each if (m := measures[name]) is not None] for name in each[0]}
+    return {name: torch.stack(column) if column else None for name, column in columns.items()}
 
 
 def measured_for(config: Config, names: Iterable[str]) -> list[str]:
