@@ -85,6 +85,22 @@ def must_agree(config: Config) -> dict[str, Any]:
     return agreed | {f"whether {key} is set": config.settings[key] is not None for key in broadcast}
 
 
+def scored_by(config: Config) -> dict[str, Any]:
+    """How a config's responses become advantages: configs that agree in it, side by side, are scored at once."""
+    own = {name: config.knobs.get(name) for name in knobs_of(ADVANTAGES[config.delta_mode])}
+    return {"reward_fn": config.weights(), "delta_mode": config.delta_mode, **own}
+
+
+def bytes_of(config: Config) -> int:
+    """About how much memory a run takes while it trains in a stack."""
+    task: Task = apply(TASKS[config.task], {}, config.settings)
+    parameters = sum(p.numel() for p in _policy(config, config.run_seeds[0], task).parameters())
+    positions = (config.prompts_per_epoch or len(task.prompts)) * task.response_length
+    per_token = config.num_responses * (2 * config.steps_per_epoch + 30 + task.vocab_size)
+    numbers = 10 * parameters + positions * (per_token + 12 * task.vocab_size)
+    return numbers * (4 if config.dtype == "float32" else 8)
+
+
 def multiplications(config: Config, task: Task, policies: Sequence[Policy]) -> float:
     """About how many multiplications one step takes: what threads and devices are chosen by."""
     prompts = config.prompts_per_epoch or len(task.prompts)
@@ -121,7 +137,7 @@ def _shares(configs: Sequence[Config], task: Task, knobs: Mapping[str, Any]) -> 
     """Neighbours that are scored alike, together; a reward of the user's own may fail, so it is scored for itself."""
     begin = 0
     loaded: dict[tuple[Path, str], Function] = {}
-    for _, alike in groupby(enumerate(configs), key=lambda numbered: _scored_by(*numbered)):
+    for _, alike in groupby(enumerate(configs), key=_share_of):
         together = [config for _, config in alike]
         first = together[0]
         end = begin + sum(len(config.run_seeds) for config in together)
@@ -133,9 +149,9 @@ def _shares(configs: Sequence[Config], task: Task, knobs: Mapping[str, Any]) -> 
         begin = end
 
 
-def _scored_by(index: int, config: Config) -> Any:
-    own = {name: config.knobs.get(name) for name in knobs_of(ADVANTAGES[config.delta_mode])}
-    return config.weights(), config.delta_mode, own, index if config.sources else None
+def _share_of(numbered: tuple[int, Config]) -> Any:
+    index, config = numbered
+    return scored_by(config), index if config.sources else None
 
 
 def _reward(config: Config, task: Task, word: str, loaded: dict[tuple[Path, str], Function]) -> Function:

@@ -13,7 +13,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pgrl_cli import __version__
+from pgrl_cli import __version__, cli_results, cli_sweep
+from pgrl_cli.cli_results import runs_app
 from pgrl_cli.config.problems import ConfigError, Problem
 from pgrl_cli.config.shipped import copy, first_comment, shipped_folder, shipped_names
 from pgrl_cli.console import err, failures_told, out, print_json, progress, summary_lines
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 config_app = typer.Typer(help="Look at configs: the shipped ones and your own.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
+app.add_typer(runs_app, name="runs")
 
 
 def _config_names(incomplete: str) -> list[str]:
@@ -107,6 +109,11 @@ def train(
             if not quiet:
                 print(*summary_lines(folder, summary), sep="\n")
             print(folder.folder, flush=True)
+
+
+app.command(name="sweep")(cli_sweep.sweep)
+app.command(name="plot")(cli_results.plot)
+app.command(name="compare")(cli_results.compare)
 
 
 @app.command(name="list")

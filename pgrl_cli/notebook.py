@@ -10,7 +10,7 @@ import numpy as np
 
 from pgrl_cli import logs, runs
 from pgrl_cli.config import Config
-from pgrl_cli.plots import draw_curves
+from pgrl_cli.plots.run import Gathered, draw
 from pgrl_cli.runs import Lines, Run
 from pgrl_cli.tasks.own_rewards import RewardError
 from pgrl_cli.training.trainer import Record, Runs
@@ -81,6 +81,7 @@ class Notebook:
     def __post_init__(self) -> None:
         self._alive = np.ones(len(self.config.run_seeds), dtype=bool)
         self._lines: Lines | None = None
+        self._gathered = Gathered()
         self._began = time.perf_counter()
 
     @property
@@ -165,14 +166,17 @@ class Notebook:
         if not self.picture:
             return
         try:
-            draw_curves(
-                self.folder.metrics(), self.folder.curves_file, title=_title(self.config), maximum=self.maximum_reward
-            )
+            seeds = self.config.run_seeds
+            failed = [seeds[place] for place in sorted(self.failures)]
+            curves, file = self._gathered.curves(), self.folder.curves_file
+            draw(curves, file, title=_title(self.config), maximum=self.maximum_reward, failed=failed)
         except Exception as error:
             self.folder.log_traceback(error)
             self.picture_error = f"{type(error).__name__}: {error}"
 
     def _note(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        if self.picture:
+            self._gathered.add(rows)
         self.mean_rewards.append(np.atleast_1d(rows[0]["mean_reward"]))
         for name in ("exact_match", "held_out_exact_match"):
             if rows[-1][name] is not None:

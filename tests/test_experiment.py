@@ -219,7 +219,7 @@ def test_a_picture_that_cannot_be_drawn_does_not_fail_a_run_whose_numbers_are_th
     def torn(*args, **keys):
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr(notebook, "draw_curves", torn)
+    monkeypatch.setattr(notebook, "draw", torn)
     folder, summary = trained(tmp_path)
     assert summary.picture_error == "RuntimeError: no ink"
     assert folder.status()["status"] == "completed"

@@ -1,6 +1,6 @@
 from matplotlib.figure import Figure
 
-from pgrl_cli.plots import draw_curves
+from pgrl_cli.plots.run import draw_curves
 
 
 def rows(count, **values):

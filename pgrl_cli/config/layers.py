@@ -80,6 +80,22 @@ def layers_of(config: str, overrides: Sequence[str] = (), beside: Path | None = 
     return gathered
 
 
+def layers_of_base(base: Entry, name: str) -> Layers:
+    """The layers of what a sweep builds on: a path, a shipped name, or a map written in its place."""
+    gathered = Layers(name=name, file=base.file)
+    try:
+        if isinstance(base.value, yaml12.Map):
+            written = yaml12.Map()
+            written.update({key: value for key, value in base.value.items() if key != "name"})
+            written.lines = base.value.lines
+            _add_map(gathered, written, base.folder, base.file, [])
+        else:
+            _add_base(gathered, base, [])
+    except ConfigError as error:
+        gathered.problems += error.problems
+    return gathered
+
+
 def layers_from(mapping: dict[str, Any], name: str = "inline", folder: Path | None = None) -> Layers:
     """The layers of a mapping that was not read from a file: for notebooks and tests."""
     folder = Path.cwd() if folder is None else folder
@@ -88,20 +104,25 @@ def layers_from(mapping: dict[str, Any], name: str = "inline", folder: Path | No
 
 
 def _add_file(gathered: Layers, path: Path, shown: str, above: list[Path]) -> None:
-    """Add a file's layer above those of what it builds on."""
-    written, problems = _read_file(path, shown)
+    """Add a file's layer above those of what it builds on; `above` are the files that build on it."""
+    written, problems = read_file(path, shown)
     gathered.problems += problems
+    _add_map(gathered, written, path.parent, shown, [*above, path.resolve()])
+
+
+def _add_map(gathered: Layers, written: yaml12.Map, folder: Path, shown: str, above: list[Path]) -> None:
+    """Add a map's layer; `above` are the files that build on it, itself the last."""
     lines = written.lines
     if "base" in written:
-        base = Entry(written.pop("base"), shown, lines["base"], path.parent)
+        base = Entry(written.pop("base"), shown, lines["base"], folder)
         try:
-            _add_base(gathered, base, [*above, path.resolve()])
+            _add_base(gathered, base, above)
         except ConfigError as error:
             gathered.problems += error.problems
-    if above:
+    if len(above) > 1:
         written.pop("name", None)  # a base's name is its own
     level = len(gathered.layers)
-    layer = {key: Entry(value, shown, lines[key], path.parent, level) for key, value in written.items()}
+    layer = {key: Entry(value, shown, lines[key], folder, level) for key, value in written.items()}
     for key in [key for key in layer if "." in key and key not in OTHER_WORDS]:
         head, _, rest = key.partition(".")
         gathered.problems.append(layer.pop(key).problem(f"unknown key {key!r}: write {head}: {{{rest}: …}}"))
@@ -122,7 +143,8 @@ def _add_base(gathered: Layers, base: Entry, above: list[Path]) -> None:
     _add_file(gathered, below, str(below), above)
 
 
-def _read_file(path: Path, shown: str) -> tuple[yaml12.Map, list[Problem]]:
+def read_file(path: Path, shown: str) -> tuple[yaml12.Map, list[Problem]]:
+    """The map in a file, and what is wrong with the writing. Raises ConfigError where there is no map."""
     try:
         if path.stat().st_size > 4 * yaml12.LONGEST:
             raise ConfigError([Problem(f"is longer than {yaml12.LONGEST} characters: too long for a config", shown)])

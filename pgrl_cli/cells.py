@@ -1,0 +1,73 @@
+"""What lies in a sweep's folder: its cells, which of them share a stack, and how each one stands. Files, no torch.
+
+runs/2026-11-30_09-15-00-deltas-3fa9c1/
+    sweep.yaml  cells.jsonl  status.json  command.txt  provenance.json  cells/<label>-<id>/  logs/
+    summary.csv  summary.md  summary.json  summary.png
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from pgrl_cli import runs
+from pgrl_cli.runs import Run
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One config of a sweep, with all its seeds."""
+
+    id: str
+    """A hash of the config."""
+    label: str
+    """The swept keys with their values, readable."""
+    folder: str
+    """Where its runs are written, relative to the sweep's folder."""
+    stack: int
+    """Cells of one stack train together: in float32 rounding depends on the company."""
+    place: int
+    """Its place in the stack."""
+    parameters: Mapping[str, Any]
+    config: Mapping[str, Any]
+    """The config as JSON holds it."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep's folder."""
+
+    folder: Path
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells in their order. Raises ValueError where the file is damaged, OSError where it is not there."""
+        return tuple(Cell(**line) for line in runs.read_lines(self.folder / "cells.jsonl"))
+
+    def stack(self, number: int) -> list[Cell]:
+        """The cells that train together, side by side in this order."""
+        return sorted((cell for cell in self.cells if cell.stack == number), key=lambda cell: cell.place)
+
+    def run(self, cell: Cell) -> Run:
+        """A cell's run folder."""
+        return Run(self.folder / cell.folder)
+
+    def status(self, cell: Cell) -> dict[str, Any]:
+        """How a cell stands: what its status.json says; pending where there is none, or none that can be read."""
+        try:
+            found = self.run(cell).status()
+        except (OSError, orjson.JSONDecodeError):
+            return {"status": "pending"}
+        return found if isinstance(found, dict) and "status" in found else {"status": "pending"}
+
+    def log(self, name: str) -> Path:
+        """Where what a process says that trains cells goes."""
+        return self.folder / "logs" / f"{name}.log"
+
+
+def lines_of(cells: Iterable[Cell]) -> str:
+    """The text of cells.jsonl."""
+    return b"".join(runs.to_json(asdict(cell)) for cell in cells).decode()

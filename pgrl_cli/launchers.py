@@ -1,0 +1,194 @@
+"""Who trains a sweep's stacks: processes of this machine, one thread each, told and heard over pipes."""
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+import pgrl_cli
+from pgrl_cli.cells import Sweep
+
+GRACE = 20.0
+"""Seconds that a child without work may take to end."""
+Event = dict[str, Any]
+See = Callable[[Event], None]
+"""Is told of epochs, of cells that ended, and of stacks that are done; may raise to stop everything."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One stack to train."""
+
+    stack: int
+    wanted: tuple[str, ...]
+    """The ids of its cells that are to be written."""
+    log: str
+    """The name of the log of a process of its own."""
+
+
+class Enough(Exception):
+    """Raised by who sees the events: the rest need not be trained."""
+
+
+def launch(sweep: Sweep, jobs: Sequence[Job], see: See, *, processes: int, pictures: bool, own_process: bool) -> None:
+    """Train stacks in so many processes side by side; with `own_process` each has a fresh one, and a log of its own.
+
+    A process that dies fails its own cells and no others. On Ctrl-C, or when `see` raises, the children finish the
+    epoch they write, mark their cells and end; Ctrl-C once more kills them. None is left.
+    """
+    crew = _Crew(sweep, deque(jobs), see, pictures, own_process)
+    try:
+        crew.work(processes)
+    except (KeyboardInterrupt, Enough):
+        try:
+            crew.stop()
+        except KeyboardInterrupt:
+            crew.kill()
+        raise
+    finally:
+        crew.leave()
+
+
+@dataclass
+class _Child:
+    process: subprocess.Popen[bytes]
+    log: str
+    job: Job | None = None
+    open: set[str] = field(default_factory=set)
+    """The ids of the job's cells that have not ended."""
+
+    def give(self, job: Job, pictures: bool) -> None:
+        self.job, self.open = job, set(job.wanted)
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):  # it has died; its end of the other pipe says so
+            self.process.stdin.write(
+                orjson.dumps({"stack": job.stack, "wanted": job.wanted, "pictures": pictures}) + b"\n"
+            )
+            self.process.stdin.flush()
+
+
+class _Crew:
+    """The children, what waits to be done, and what has been heard."""
+
+    def __init__(self, sweep: Sweep, waiting: deque[Job], see: See, pictures: bool, own_process: bool):
+        self.sweep, self.waiting, self.see, self.pictures, self.own_process = sweep, waiting, see, pictures, own_process
+        self.children: list[_Child] = []
+        self.heard: queue.SimpleQueue[tuple[_Child, Event | None]] = queue.SimpleQueue()
+        self.started = 0
+
+    def work(self, processes: int) -> None:
+        while self.waiting or self.busy():
+            while self.waiting and len(self.busy()) < processes:
+                job = self.waiting.popleft()
+                idle = [child for child in self.children if child.job is None]
+                (idle[0] if idle else self.start(job)).give(job, self.pictures)
+            self.hear()
+
+    def busy(self) -> list[_Child]:
+        return [child for child in self.children if child.job is not None]
+
+    def start(self, job: Job) -> _Child:
+        self.started += 1
+        name = job.log if self.own_process else f"worker-{self.started}"
+        log = self.sweep.log(name)
+        log.parent.mkdir(exist_ok=True)
+        package = str(Path(pgrl_cli.__file__).parents[1])
+        path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
+        with log.open("ab") as stderr:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "pgrl_cli.worker", str(self.sweep.folder)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                start_new_session=True,  # a Ctrl-C at the terminal reaches us alone, and we decide
+                env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path},
+            )
+        child = _Child(process, name)
+        self.children.append(child)
+        threading.Thread(target=self.listen, args=(child,), daemon=True).start()
+        return child
+
+    def listen(self, child: _Child) -> None:
+        assert child.process.stdout is not None
+        for line in child.process.stdout:
+            with suppress(orjson.JSONDecodeError):  # the last line of one that was killed
+                self.heard.put((child, orjson.loads(line)))
+        child.process.wait()
+        self.heard.put((child, None))
+
+    def hear(self) -> None:
+        """Take in the next thing that a child says, or that it has gone."""
+        child, event = self.heard.get()
+        if event is None:
+            self.children.remove(child)
+            job, child.job = child.job, None
+            if job is not None:
+                self.bury(child, job)
+            return
+        if event["event"] == "cell":
+            child.open.discard(event["id"])
+        if event["event"] == "done":
+            child.job = None
+            if self.own_process:
+                self.dismiss(child)
+        self.see(event)
+
+    def bury(self, child: _Child, job: Job) -> None:
+        """A child has gone with work undone: its open cells have failed, unless it was asked to stop."""
+        code = child.process.returncode
+        if code == 130:
+            return
+        told = f"its process {_end(code)}; what it said last is in {self.sweep.log(child.log)}"
+        for cell in [cell for cell in self.sweep.stack(job.stack) if cell.id in child.open]:
+            folder = self.sweep.run(cell)
+            with suppress(OSError):
+                folder.folder.mkdir(parents=True, exist_ok=True)
+                folder.mark("failed", exit_code=code, error=told)
+            self.see({"event": "cell", "id": cell.id, "status": "failed", "error": told, "failed_seeds": 0})
+
+    def dismiss(self, child: _Child) -> None:
+        assert child.process.stdin is not None
+        with suppress(OSError):
+            child.process.stdin.close()
+
+    def stop(self) -> None:
+        """Ask the children to stop, and wait until they have."""
+        self.waiting.clear()
+        for child in self.busy():
+            child.process.send_signal(signal.SIGINT)
+        while self.busy():
+            with suppress(Enough):
+                self.hear()
+
+    def kill(self) -> None:
+        for child in self.children:
+            with suppress(OSError):
+                os.killpg(child.process.pid, signal.SIGKILL)
+
+    def leave(self) -> None:
+        """See to it that no child is left."""
+        for child in list(self.children):
+            self.dismiss(child)
+        for child in list(self.children):
+            try:
+                child.process.wait(GRACE)
+            except (subprocess.TimeoutExpired, KeyboardInterrupt):
+                self.kill()
+                child.process.wait()
+
+
+def _end(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
+    return f"was killed by {name}" + (", perhaps for lack of memory" if -code == signal.SIGKILL else "")

@@ -1,0 +1,139 @@
+"""From a sweep to cells and stacks: configs resolved, those that can train side by side together, the work even."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from pgrl_cli.assembly import bytes_of, must_agree, scored_by
+from pgrl_cli.cells import Cell
+from pgrl_cli.config import Config, ConfigError, Problem
+from pgrl_cli.config.sweep_spec import Spec, folder_name
+from pgrl_cli.experiment import refuse_a_missing_gpu
+from pgrl_cli.resolution import resolve
+from pgrl_cli.stacks import json_of
+from pgrl_cli.words import written
+
+MOST_BYTES = 500_000_000
+"""What the tensors of a stack may take."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A cell's resolved config on its way into a stack."""
+
+    label: str
+    parameters: Mapping[str, Any]
+    config: Config
+
+    @cached_property
+    def id(self) -> str:
+        """A hash of the config as it is written, and of the sources of rewards of the user's own."""
+        digest = sha256(written(self.config).encode())
+        for path in self.config.sources.values():
+            digest.update(path.read_bytes())
+        return digest.hexdigest()[:8]
+
+    @property
+    def runs(self) -> int:
+        return len(self.config.run_seeds)
+
+    @cached_property
+    def bytes(self) -> int:
+        return bytes_of(self.config) * self.runs
+
+    @property
+    def work(self) -> int:
+        """Optimizer steps of all its runs."""
+        return self.runs * self.config.epochs * self.config.steps_per_epoch
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep is going to do."""
+
+    cells: tuple[Cell, ...]
+    notes: tuple[str, ...]
+    work: Mapping[str, int]
+    """Optimizer steps of each cell's runs, by its id."""
+    runs: Mapping[str, int]
+    """How many each cell has, by its id."""
+
+
+def planned(spec: Spec, processes: int) -> Plan:
+    """The cells of a sweep with their stacks; every config is resolved. Raises ConfigError with all problems."""
+    pieces, notes = _pieces(spec)
+    stacks = list(stacked(pieces, processes)) if spec.launcher == "stacked" else [[piece] for piece in pieces]
+    where = {piece.id: (number, place) for number, stack in enumerate(stacks) for place, piece in enumerate(stack)}
+    cells = (
+        Cell(
+            id=piece.id,
+            label=piece.label,
+            folder=f"cells/{folder_name(piece.label, piece.id)}",
+            stack=where[piece.id][0],
+            place=where[piece.id][1],
+            parameters=piece.parameters,
+            config=json_of(piece.config),
+        )
+        for piece in pieces
+    )
+    work, runs = {piece.id: piece.work for piece in pieces}, {piece.id: piece.runs for piece in pieces}
+    return Plan(tuple(cells), notes, work, runs)
+
+
+def stacked(pieces: Sequence[Piece], processes: int) -> Iterator[list[Piece]]:
+    """Pieces that can train side by side, together: each stack within memory, the work even over the processes.
+
+    Groups are laid end to end and cut where a process has its share, so that few are cut. Within a stack, those that
+    are scored alike are neighbours.
+    """
+    groups: dict[bytes, list[Piece]] = {}
+    for piece in pieces:
+        groups.setdefault(_key(must_agree(piece.config)), []).append(piece)
+    share = sum(piece.work for piece in pieces) / processes
+    left = share
+    for group in groups.values():
+        stack: list[Piece] = []
+        for piece in sorted(group, key=lambda piece: _key(scored_by(piece.config))):  # stable: else the sweep's order
+            if left < piece.work / 2:  # this process has its share
+                left += share
+                if stack:
+                    yield stack
+                stack = []
+            if stack and sum(each.bytes for each in stack) + piece.bytes > MOST_BYTES:
+                yield stack
+                stack = []
+            stack.append(piece)
+            left -= piece.work
+        yield stack
+
+
+def _pieces(spec: Spec) -> tuple[list[Piece], tuple[str, ...]]:
+    """Each cell's config; cells that are the same once what turns nothing is dropped count once."""
+    pieces: dict[str, Piece] = {}
+    problems: dict[Problem, None] = {}
+    notes: dict[str, None] = dict.fromkeys(spec.notes)
+    for cell in spec.cells():
+        try:
+            resolved = resolve(cell.layers)
+            refuse_a_missing_gpu(resolved)
+        except ConfigError as error:
+            problems |= dict.fromkeys(error.problems)
+            continue
+        notes |= dict.fromkeys(resolved.notes)
+        piece = Piece(cell.label, cell.parameters, resolved.config)
+        if piece.id in pieces:
+            notes[f"the cell {cell.label} is the same experiment as {pieces[piece.id].label}, and is not run twice"] = (
+                None
+            )
+        pieces.setdefault(piece.id, piece)
+    if problems:
+        raise ConfigError(list(problems))
+    return list(pieces.values()), tuple(notes)
+
+
+def _key(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
