@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from rich.console import Console
 from pgrl_cli.config.problems import ConfigError
 
 if TYPE_CHECKING:
-    from pgrl_cli.cells import Cell
+    from pgrl_cli.cells import Cell, Sweep
     from pgrl_cli.experiment import Summary
     from pgrl_cli.runs import Run
     from pgrl_cli.sweep import Standing
@@ -48,8 +49,7 @@ def failures_told(debug: bool) -> Iterator[None]:
     except typer.Exit:
         raise
     except KeyboardInterrupt as error:
-        run: Run | None = getattr(error, "run", None)
-        err().print(f"interrupted{f'; what was finished is kept in {run.folder}' if run else ''}", markup=False)
+        err().print(f"interrupted{_kept(error)}", markup=False)
         raise typer.Exit(130) from None
     except ConfigError as error:
         _trace(debug)
@@ -63,6 +63,14 @@ def failures_told(debug: bool) -> Iterator[None]:
         _trace(debug)
         err().print(f"error: {_told(error)}", markup=False)
         raise typer.Exit(1) from None
+
+
+def _kept(error: KeyboardInterrupt) -> str:
+    run: Run | None = getattr(error, "run", None)
+    sweep: Sweep | None = getattr(error, "sweep", None)
+    if sweep is not None:
+        return f"; what was finished is kept; to go on: pgrl sweep --resume {shlex.quote(str(sweep.folder))}"
+    return f"; what was finished is kept in {run.folder}" if run else ""
 
 
 def _told(error: Exception) -> str:

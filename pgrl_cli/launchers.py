@@ -66,6 +66,8 @@ class _Child:
     job: Job | None = None
     open: set[str] = field(default_factory=set)
     """The ids of the job's cells that have not ended."""
+    dismissed: bool = False
+    """Whether it has been told that there is nothing more to do."""
 
     def give(self, job: Job, pictures: bool) -> None:
         self.job, self.open = job, set(job.wanted)
@@ -84,13 +86,14 @@ class _Crew:
         self.sweep, self.waiting, self.see, self.pictures, self.own_process = sweep, waiting, see, pictures, own_process
         self.children: list[_Child] = []
         self.heard: queue.SimpleQueue[tuple[_Child, Event | None]] = queue.SimpleQueue()
+        self.listeners: list[threading.Thread] = []
         self.started = 0
 
     def work(self, processes: int) -> None:
         while self.waiting or self.busy():
             while self.waiting and len(self.busy()) < processes:
                 job = self.waiting.popleft()
-                idle = [child for child in self.children if child.job is None]
+                idle = [child for child in self.children if child.job is None and not child.dismissed]
                 (idle[0] if idle else self.start(job)).give(job, self.pictures)
             self.hear()
 
@@ -115,14 +118,16 @@ class _Crew:
             )
         child = _Child(process, name)
         self.children.append(child)
-        threading.Thread(target=self.listen, args=(child,), daemon=True).start()
+        self.listeners.append(threading.Thread(target=self.listen, args=(child,), daemon=True))
+        self.listeners[-1].start()
         return child
 
     def listen(self, child: _Child) -> None:
         assert child.process.stdout is not None
-        for line in child.process.stdout:
-            with suppress(orjson.JSONDecodeError):  # the last line of one that was killed
-                self.heard.put((child, orjson.loads(line)))
+        with child.process.stdout as lines:
+            for line in lines:
+                with suppress(orjson.JSONDecodeError):  # the last line of one that was killed
+                    self.heard.put((child, orjson.loads(line)))
         child.process.wait()
         self.heard.put((child, None))
 
@@ -131,6 +136,7 @@ class _Crew:
         child, event = self.heard.get()
         if event is None:
             self.children.remove(child)
+            self.dismiss(child)
             job, child.job = child.job, None
             if job is not None:
                 self.bury(child, job)
@@ -157,6 +163,7 @@ class _Crew:
             self.see({"event": "cell", "id": cell.id, "status": "failed", "error": told, "failed_seeds": 0})
 
     def dismiss(self, child: _Child) -> None:
+        child.dismissed = True
         assert child.process.stdin is not None
         with suppress(OSError):
             child.process.stdin.close()
@@ -185,6 +192,8 @@ class _Crew:
             except (subprocess.TimeoutExpired, KeyboardInterrupt):
                 self.kill()
                 child.process.wait()
+        for listener in self.listeners:
+            listener.join()
 
 
 def _end(code: int) -> str:

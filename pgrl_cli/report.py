@@ -208,4 +208,6 @@ def _apart(difference: float) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{share:.0%}".replace("%", " %")
+    """A share in whole percent; 100 and 0 are said of all and of none alone."""
+    rounded = round(100 * share)
+    return f"{min(max(rounded, 1 if share > 0 else 0), 100 if share == 1 else 99)} %"

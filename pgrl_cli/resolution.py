@@ -120,20 +120,22 @@ class _Resolution:
 
     def bury_by_value(self) -> None:
         self.choose("prompts", "prompts lists them", "prompt_count", "prompt_count={} generates them")
-        self.choose("seed", "seed={} asks for one run", "seeds", "seeds={} trains many side by side")
+        self.choose("seed", "seed={} asks for one run", "seeds", None)
         values = {key: entry.value for key, entry in self.given.items()}
         complete = {key: Config.model_fields[key].default for key in KEYS} | values
         for rule in DEAD:
             if rule.key in self.given and rule.when(complete):
                 self.bury(rule.key, rule.killers, rule.because)
 
-    def choose(self, one: str, its_reason: str, other: str, others_reason: str) -> None:
-        """Of two keys that exclude each other the higher layer wins."""
+    def choose(self, one: str, its_reason: str, other: str, others_reason: str | None) -> None:
+        """Of two keys that exclude each other the higher layer wins; without a reason it does so silently."""
         first, second = self.given.get(one), self.given.get(other)
         if first is None or second is None or first.value is None or second.value is None:
             return
-        if second.level > first.level:
-            self.bury(one, (other,), others_reason.format(brief(second.value)))
+        if second.level > first.level and others_reason is None:
+            del self.given[one]
+        elif second.level > first.level:
+            self.bury(one, (other,), str(others_reason).format(brief(second.value)))
         else:
             self.bury(other, (one,), its_reason.format(brief(first.value)))
 

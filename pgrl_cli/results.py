@@ -75,8 +75,15 @@ class Result:
 class Group:
     """Runs that are one curve, one row, one point."""
 
-    label: str
+    name: str
+    parts: Mapping[str, Any]
+    """The keys that tell it from the others, with its values; there may be none."""
     results: tuple[Result, ...]
+
+    @property
+    def label(self) -> str:
+        """What it is called where it stands alone."""
+        return label_of(self.parts) if self.parts else self.name
 
     @cached_property
     def strata(self) -> list[list[Result]]:
@@ -163,29 +170,33 @@ def grouped(results: Sequence[Result], by: str | None = None) -> list[Group]:
     """Results by experiment, or by the value of a key: everything else is pooled. Labels tell what differs."""
     results = _without_doubles(results)
     if by is not None:
-        _refuse_unknown_key(by, results)
-        values: dict[str, list[Result]] = {}
-        for result in results:
-            values.setdefault(label_of({by: result.config.get(by)}), []).append(result)
-        return [Group(label, tuple(members)) for label, members in values.items()]
+        return _by_values(results, [by])
     experiments: dict[str, list[Result]] = {}
     for result in results:
         experiments.setdefault(result.experiment, []).append(result)
     firsts = [members[0] for members in experiments.values()]
-    labels = _labels(firsts)
-    return [Group(label, tuple(members)) for label, members in zip(labels, experiments.values(), strict=True)]
+    parts = _parts(firsts)
+    return [
+        Group(str(members[0].config.get("name", members[0].path.name)), own, tuple(members))
+        for own, members in zip(parts, experiments.values(), strict=True)
+    ]
 
 
 def grouped_by_two(results: Sequence[Result], first: str, second: str) -> list[Group]:
     """Results by the values of two keys: everything else is pooled."""
-    results = _without_doubles(results)
-    for key in (first, second):
+    return _by_values(_without_doubles(results), [first, second])
+
+
+def _by_values(results: Sequence[Result], keys: Sequence[str]) -> list[Group]:
+    for key in keys:
         _refuse_unknown_key(key, results)
-    values: dict[str, list[Result]] = {}
+    groups: dict[str, Group] = {}
     for result in results:
-        label = label_of({key: result.config.get(key) for key in (first, second)})
-        values.setdefault(label, []).append(result)
-    return [Group(label, tuple(members)) for label, members in values.items()]
+        parts = {key: result.config.get(key) for key in keys}
+        label = label_of(parts)
+        members = groups[label].results if label in groups else ()
+        groups[label] = Group(label, parts, (*members, result))
+    return list(groups.values())
 
 
 def differing(results: Sequence[Result]) -> list[str]:
@@ -194,16 +205,15 @@ def differing(results: Sequence[Result]) -> list[str]:
     return [key for key in keys if any(result.config.get(key) != results[0].config.get(key) for result in results)]
 
 
-def _labels(firsts: Sequence[Result]) -> list[str]:
+def _parts(firsts: Sequence[Result]) -> list[Mapping[str, Any]]:
+    """What tells experiments apart: swept keys; else their names, where each has its own; else what differs."""
     if all(first.parameters is not None for first in firsts):
-        return [label_of(first.parameters or {}) for first in firsts]
-    keys = differing(firsts)
-    if not keys:
-        return [str(first.config.get("name", first.path.name)) for first in firsts]
+        return [first.parameters or {} for first in firsts]
     names = [str(first.config.get("name")) for first in firsts]
     if len(set(names)) == len(names):
-        return names
-    return [label_of({key: first.config.get(key) for key in keys}) for first in firsts]
+        return [{} for _ in firsts]
+    keys = differing(firsts)
+    return [{key: first.config.get(key) for key in keys} for first in firsts]
 
 
 def _without_doubles(results: Sequence[Result]) -> list[Result]:

@@ -128,7 +128,7 @@ def read_sweep(config: str, overrides: Sequence[str] = (), beside: Path | None =
 
 def label_of(parameters: Mapping[str, Any]) -> str:
     """Swept keys with their values: delta_mode=rewards,kl_coefficient=0.1."""
-    return ",".join(f"{key}={_told(value)}" for key, value in parameters.items()) or "all"
+    return ",".join(f"{key}={told(value)}" for key, value in parameters.items()) or "all"
 
 
 def folder_name(label: str, identity: str) -> str:
@@ -138,18 +138,18 @@ def folder_name(label: str, identity: str) -> str:
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], above: str = "") -> list[str]:
     """In words, what differs between two sweeps as sweep.yaml holds them."""
-    told = []
+    found = []
     for key in {**old, **new}:
         name = f"{above}{key}"
         if key not in new:
-            told.append(f"{name} is gone (it was {_told(old[key])})")
+            found.append(f"{name} is gone (it was {told(old[key])})")
         elif key not in old:
-            told.append(f"{name} is new ({_told(new[key])})")
+            found.append(f"{name} is new ({told(new[key])})")
         elif isinstance(old[key], dict) and isinstance(new[key], dict):
-            told += differences(old[key], new[key], f"{name}.")
+            found += differences(old[key], new[key], f"{name}.")
         elif old[key] != new[key]:
-            told.append(f"{name} was {_told(old[key])}, and is {_told(new[key])}")
-    return told
+            found.append(f"{name} was {told(old[key])}, and is {told(new[key])}")
+    return found
 
 
 def plain(value: Any) -> Any:
@@ -343,11 +343,12 @@ class _Reading:
                 self.problems.append(entry.problem(f"unknown key {short(key)!r}. Did you mean {close[0]!r}?"))
 
 
-def _told(value: Any) -> str:
+def told(value: Any) -> str:
+    """A swept value, short."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{_told(inner)}" for key, inner in value.items()) + "}"
-    return "[" + ",".join(map(_told, value)) + "]" if isinstance(value, list) else str(value)
+        return "{" + ",".join(f"{key}:{told(inner)}" for key, inner in value.items()) + "}"
+    return "[" + ",".join(map(told, value)) + "]" if isinstance(value, list) else str(value)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pgrl_cli import statistics
+from pgrl_cli.config.sweep_spec import told as value_told
 from pgrl_cli.config.sweep_words import Metric
 from pgrl_cli.plots.style import ACCENT, INK, LINES, SMALL, caption, dressed, headline, new_figure, save
 from pgrl_cli.report import Row
@@ -17,6 +18,10 @@ from pgrl_cli.results import Group
 FEW = 5
 """Fewer runs than this are drawn one by one."""
 MOST_CURVES = len(LINES)
+MOST_BANDS = 5
+"""More bands than this would hide each other."""
+WIDE = 30
+"""Characters of a name that fit beside a panel."""
 PROFILE_POINTS = 101
 Table = list[dict[str, Any]]
 """The plotted numbers, a row for each point."""
@@ -25,7 +30,8 @@ Table = list[dict[str, Any]]
 def draw_final(groups: Sequence[Group], metric: Metric, path: Path, *, title: str, statistic: str = "iqm") -> Table:
     """A point with its interval for each group, one below the other, as given."""
     points = [_point(group.label, group.ends(metric.over, metric.goal), statistic) for group in groups]
-    _dots(points, path, title=title, told=_named(metric), statistic=statistic)
+    header, names = short_names([(group.label, group.parts) for group in groups])
+    _dots(points, names, header, path, title=title, told=_named(metric), statistic=statistic)
     return points
 
 
@@ -33,17 +39,38 @@ def draw_summary(rows: Sequence[Row], metric: Metric, path: Path, *, title: str)
     """A sweep's cells, the best at the top: the interquartile mean with its interval, and the runs behind it."""
     drawn = [row for row in rows if row.numbers["iqm"] is not None]
     points = [_point(row.cell.label, [row.values], "iqm") for row in drawn]
+    header, names = short_names([(row.cell.label, row.cell.parameters) for row in drawn])
     missing = len(rows) - len(drawn)
-    _dots(points, path, title=title, told=_named(metric), statistic="iqm", missing=missing)
+    _dots(points, names, header, path, title=title, told=_named(metric), statistic="iqm", missing=missing)
 
 
-def _dots(points: Table, path: Path, *, title: str, told: str, statistic: str, missing: int = 0) -> None:
-    longest = max((len(point["group"]) for point in points), default=0)
-    wide = longest > 34  # labels above the points instead of beside them
-    height = 1.4 + (0.36 if wide else 0.22) * max(len(points), 1)
+def short_names(labelled: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[str, list[str]]:
+    """Names without their keys where all have the same ones, and those keys; else the labels as they are."""
+    keys = {tuple(parts) for _, parts in labelled}
+    if len(keys) == 1 and (shared := next(iter(keys))):
+        return ", ".join(shared), [", ".join(map(value_told, parts.values())) for _, parts in labelled]
+    return "", [label for label, _ in labelled]
+
+
+def _dots(
+    points: Table,
+    names: Sequence[str],
+    header: str,
+    path: Path,
+    *,
+    title: str,
+    told: str,
+    statistic: str,
+    missing: int = 0,
+) -> None:
+    longest = max(map(len, names), default=0)
+    wide = longest > WIDE  # labels above the points instead of beside them
+    height = 1.4 + 0.18 * bool(header) + (0.36 if wide else 0.22) * max(len(points), 1)
     figure = new_figure(height)
     left = 0.04 if wide else 0.06 + 0.0138 * longest
-    panel = dressed(figure.add_axes((left, 0.92 / height, 0.96 - left, 1 - 1.32 / height)), axis="x")
+    panel = dressed(
+        figure.add_axes((left, 0.92 / height, 0.96 - left, 1 - (1.32 + 0.18 * bool(header)) / height)), axis="x"
+    )
     for place, point in enumerate(points):
         row = len(points) - 1 - place
         for value in point["values"] if len(point["values"]) < FEW else []:
@@ -53,18 +80,18 @@ def _dots(points: Table, path: Path, *, title: str, told: str, statistic: str, m
         panel.plot(point["value"], row, marker="o", markersize=4.5, color=INK)
         if wide:
             where = {"xycoords": ("axes fraction", "data"), "xytext": (0, 5), "textcoords": "offset points"}
-            text = panel.annotate(point["group"], (0, row), fontsize=SMALL - 1.5, color="#333333", **where)
+            text = panel.annotate(names[place], (0, row), fontsize=SMALL - 1.5, color="#333333", **where)
             text.set_parse_math(False)
     panel.set_ylim(-0.7, len(points) - 0.2)
     if wide:
         panel.set_yticks([])
         panel.spines["left"].set_visible(False)
     else:
-        panel.set_yticks(range(len(points)), [point["group"] for point in reversed(points)], fontsize=SMALL)
+        panel.set_yticks(range(len(points)), list(reversed(names)), fontsize=SMALL)
         for label in panel.get_yticklabels():
             label.set_parse_math(False)
     panel.set_xlabel(told, fontsize=SMALL + 1)
-    headline(figure, title)
+    headline(figure, title + (f"\n{header}" if header else ""))
     caption(figure, _caption(points, statistic, missing))
     save(figure, path)
 
@@ -78,23 +105,20 @@ def draw_curves(
     than can be told apart are drawn in the order given, as many as there are styles; the caption says how many are not.
     """
     shown, left_out = groups[:MOST_CURVES], groups[MOST_CURVES:]
-    figure = new_figure(3.6 + 0.19 * len(shown))
-    high = figure.get_figheight()
-    panel = dressed(figure.add_axes((0.14, (1.0 + 0.19 * len(shown)) / high, 0.83, 2.15 / high)))
+    header, names = short_names([(group.label, group.parts) for group in shown])
+    panel = _panel_over_legend(len(shown) + bool(header))
+    figure = panel.figure
     table: Table = []
     gaps = 0
-    for style, group in zip(LINES, shown, strict=False):
+    for style, group, name in zip(LINES, shown, names, strict=False):
         strata = [smoothed(curves, smooth) for curves in group.curves()]
-        table += _draw_group(panel, group, strata, style, statistic)
+        table += _draw_group(panel, group, name, strata, style, statistic, band=len(shown) <= MOST_BANDS)
         gaps += int(np.isnan(np.concatenate(strata, axis=1)).any(axis=1).sum())
     panel.set_xlabel("optimizer step", fontsize=SMALL + 1)
     panel.set_ylabel(metric.replace("_", " "), fontsize=SMALL + 1)
-    where = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.24), "borderaxespad": 0.0}
-    legend = panel.legend(frameon=False, fontsize=SMALL, handlelength=3.2, labelspacing=0.25, **where)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+    _add_legend(panel, header)
     headline(figure, title + (f"\nsmoothed: each run averaged over {smooth} points" if smooth > 1 else ""))
-    told = [f"{statistics.TOLD[statistic]} over runs, band: 95 % stratified bootstrap interval"]
+    told = [f"{statistics.TOLD[statistic]} over runs, {_banded(shown)}"]
     told += [f"{gaps} points lack some of the runs"] if gaps else []
     told += [f"{len(left_out)} more groups are not drawn: name fewer, or use --kind final"] if left_out else []
     caption(figure, "; ".join(told))
@@ -103,7 +127,13 @@ def draw_curves(
 
 
 def _draw_group(
-    panel: Any, group: Group, strata: Sequence[np.ndarray], style: Mapping[str, Any], statistic: str
+    panel: Any,
+    group: Group,
+    name: str,
+    strata: Sequence[np.ndarray],
+    style: Mapping[str, Any],
+    statistic: str,
+    band: bool,
 ) -> Table:
     steps = group.steps
     together = np.concatenate(strata, axis=1)
@@ -113,10 +143,16 @@ def _draw_group(
     runs = together.shape[1]
     line = {"color": style["color"], "linestyle": style["linestyle"], "linewidth": 1.6}
     mark = {"marker": style["marker"], "markersize": 4.5, "markevery": (0.03, 0.16), "markeredgewidth": 0.0}
-    panel.fill_between(steps, low, high, color=style["color"], alpha=0.2, linewidth=0)
+    if band:
+        panel.fill_between(steps, low, high, color=style["color"], alpha=0.2, linewidth=0)
+    else:
+        beside = steps[-1] + (0.02 + 0.012 * LINES.index(style)) * (
+            steps[-1] - steps[0]
+        )  # each bar at a place of its own
+        panel.plot([beside, beside], [low[-1], high[-1]], color=style["color"], linewidth=1.8)
     if 1 < runs < FEW:
         panel.plot(steps, together, color=style["color"], linewidth=0.5, alpha=0.6)
-    panel.plot(steps, value, label=f"{group.label}  (n = {_range(count)})", **line, **mark)
+    panel.plot(steps, value, label=f"{name}  (n = {_range(count)})", **line, **mark)
     for index in np.flatnonzero(np.diff(count)) + 1:
         if count[index] > 0:
             where = {"xytext": (2, 4), "textcoords": "offset points", "fontsize": SMALL - 1.5}
@@ -169,18 +205,19 @@ def draw_profile(groups: Sequence[Group], metric: Metric, path: Path, *, title: 
     low, high = (np.nanmin(everything), np.nanmax(everything)) if not np.isnan(everything).all() else (0.0, 1.0)
     margin = 0.03 * (high - low) or 0.5
     thresholds = np.linspace(low - margin, high + margin, PROFILE_POINTS)
-    figure = new_figure(3.6 + 0.19 * len(shown))
-    tall = figure.get_figheight()
-    panel = dressed(figure.add_axes((0.14, (1.0 + 0.19 * len(shown)) / tall, 0.83, 2.15 / tall)))
+    header, names = short_names([(group.label, group.parts) for group in shown])
+    panel = _panel_over_legend(len(shown) + bool(header))
+    figure = panel.figure
     table: Table = []
-    for style, group, strata in zip(LINES, shown, ends, strict=False):
+    for style, group, name, strata in zip(LINES, shown, names, ends, strict=False):
         shares = [statistics.above(values, thresholds) for values in strata]
         share = statistics.mean(np.concatenate(shares, axis=1))
         bottom, top = statistics.bootstrap_interval(shares, statistics.mean)
         runs = int(sum((~np.isnan(values)).sum() for values in strata))
-        panel.fill_between(thresholds, bottom, top, color=style["color"], alpha=0.2, linewidth=0)
+        if len(shown) <= MOST_BANDS:
+            panel.fill_between(thresholds, bottom, top, color=style["color"], alpha=0.2, linewidth=0)
         line = {"color": style["color"], "linestyle": style["linestyle"], "linewidth": 1.6, "marker": style["marker"]}
-        panel.plot(thresholds, share, label=f"{group.label}  (n = {runs})", markersize=4.5, markevery=0.16, **line)
+        panel.plot(thresholds, share, label=f"{name}  (n = {runs})", markersize=4.5, markevery=0.16, **line)
         numbers = zip(thresholds.tolist(), share.tolist(), bottom.tolist(), top.tolist(), strict=True)
         table += [
             {"group": group.label, "above": x, "runs": runs, "value": v, "low": lo, "high": hi}
@@ -189,14 +226,34 @@ def draw_profile(groups: Sequence[Group], metric: Metric, path: Path, *, title: 
     panel.set_xlabel(_named(metric), fontsize=SMALL + 1)
     panel.set_ylabel("share of runs above", fontsize=SMALL + 1)
     panel.set_ylim(-0.03, 1.03)
-    where = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.24), "borderaxespad": 0.0}
-    for text in panel.legend(frameon=False, fontsize=SMALL, handlelength=3.2, labelspacing=0.25, **where).get_texts():
-        text.set_parse_math(False)
+    _add_legend(panel, header)
     headline(figure, title)
     told = f"; {len(left_out)} more groups are not drawn" if left_out else ""
-    caption(figure, f"share of runs, band: 95 % stratified bootstrap interval{told}")
+    bands = ", band: 95 % stratified bootstrap interval" if len(shown) <= MOST_BANDS else ", intervals are in the CSV"
+    caption(figure, f"share of runs{bands}{told}")
     save(figure, path)
     return table
+
+
+def _panel_over_legend(lines: int) -> Any:
+    """A panel with room below it for a legend of so many lines, and a caption."""
+    below = 0.95 + 0.162 * lines
+    figure = new_figure(2.15 + 0.5 + below)
+    high = figure.get_figheight()
+    return dressed(figure.add_axes((0.14, below / high, 0.83, 2.15 / high)))
+
+
+def _add_legend(panel: Any, header: str) -> None:
+    where = {"loc": "upper left", "bbox_to_anchor": (-0.12, -0.21), "borderaxespad": 0.0, "alignment": "left"}
+    look = {"frameon": False, "fontsize": SMALL, "title_fontsize": SMALL, "handlelength": 3.2, "labelspacing": 0.2}
+    legend = panel.legend(title=header or None, **look, **where)
+    for text in [legend.get_title(), *legend.get_texts()]:
+        text.set_parse_math(False)
+
+
+def _banded(shown: Sequence[Group]) -> str:
+    kind = "95 % stratified bootstrap interval"
+    return f"band: {kind}" if len(shown) <= MOST_BANDS else f"bar at the end: {kind}"
 
 
 def smoothed(values: np.ndarray, points: int) -> np.ndarray:

@@ -1,0 +1,317 @@
+"""Sweeps as people run them: in child processes, killed, interrupted, resumed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from pgrl_cli import sweep as sweeps
+from pgrl_cli.cells import Sweep
+from pgrl_cli.cli import app
+from pgrl_cli.config import ConfigError
+from pgrl_cli.config.layers import layers_of
+from pgrl_cli.config.sweep_spec import read_sweep
+from pgrl_cli.experiment import run
+from pgrl_cli.planning import planned
+from pgrl_cli.resolution import resolve
+from pgrl_cli.results import Found, read
+from pgrl_cli.stacks import train_stack
+
+GRID = """
+base: lecture/centered_clipped
+parameters:
+  delta_mode: [rewards, centered_rewards]
+  loss_mode: [naive, clipped]
+epochs: 3
+steps_per_epoch: 2
+seeds: 3
+"""
+LONG = GRID.replace("epochs: 3", "epochs: 400")
+FOUR_SEEDS = "base: lecture/centered_naive\nparameters:\n  reward_fn: {}\nepochs: 3\nseeds: 4\n"
+BYTES = ("metrics.jsonl", "samples.jsonl", "train.log", "config.yaml")
+
+
+@pytest.fixture(autouse=True)
+def _a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def begun(text, processes=2, name="grid.yaml"):
+    """A sweep's folder, as it is before the first cell starts."""
+    Path(name).write_text(text)
+    spec = read_sweep(name)
+    return sweeps.begin(spec, planned(spec, processes), Path("runs"), ["pgrl"])
+
+
+def trained_here(sweep, wanted=None):
+    """Train a sweep's stacks in this process."""
+    cells = sweep.cells if wanted is None else wanted
+    ids = {cell.id for cell in cells}
+    ended = []
+    for number in sorted({cell.stack for cell in cells}):
+        train_stack(
+            sweep,
+            number,
+            ids,
+            pictures=False,
+            watch=lambda done, reward: None,
+            ended=lambda cell, _: ended.append(cell),
+        )
+    return ended
+
+
+def pgrl(*words):
+    result = CliRunner().invoke(app, ["sweep", *words])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def in_a_child(*words):
+    return subprocess.Popen(
+        [sys.executable, "-m", "pgrl_cli", "sweep", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def the_sweep(folder="runs"):
+    (found,) = Path(folder).iterdir()
+    return Sweep(found)
+
+
+def workers_of(sweep):
+    """The processes that train for a sweep's folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"pgrl_cli.worker" in words and str(sweep.folder).encode() in words:
+            found.append(int(entry.parent.name))
+    return found
+
+
+def wait_until(true, seconds=20.0):
+    ends = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < ends, "it did not come to pass"
+        time.sleep(0.02)
+
+
+def same_cells(one, other):
+    """That every cell of two sweeps holds the same bytes."""
+    for cell in one.cells:
+        for name in BYTES:
+            ours, theirs = ((sweep.folder / cell.folder / name).read_bytes() for sweep in (one, other))
+            assert ours == theirs, f"{cell.label}: {name}"
+
+
+def test_everything_is_written_before_the_first_cell_starts():
+    sweep = begun(GRID)
+    there = {path.name for path in sweep.folder.iterdir()}
+    assert there == {"cells", "cells.jsonl", "command.txt", "provenance.json", "status.json", "sweep.yaml"}
+    assert [cell.label for cell in sweep.cells] == [
+        "delta_mode=rewards,loss_mode=naive",
+        "delta_mode=rewards,loss_mode=clipped",
+        "delta_mode=centered_rewards,loss_mode=naive",
+        "delta_mode=centered_rewards,loss_mode=clipped",
+    ]
+    assert {sweep.status(cell)["status"] for cell in sweep.cells} == {"pending"}
+
+
+def test_cells_share_a_stack_where_only_what_broadcasts_or_acts_once_an_epoch_differs():
+    sweep = begun(GRID.replace("[naive, clipped]", "[clipped]").replace("seeds", "kl_coefficient: 0.1\nseeds"), 1)
+    assert {cell.stack for cell in sweep.cells} == {0}
+    apart = begun(GRID, 1, "apart.yaml")
+    by_loss = {cell.parameters["loss_mode"]: cell.stack for cell in apart.cells}
+    assert sorted(by_loss.values()) == [0, 1]
+
+
+def test_the_name_of_a_cells_folder_depends_on_the_config_alone():
+    one, other = (
+        begun(GRID),
+        begun(GRID.replace("[rewards, centered_rewards]", "[max_rewards, rewards]"), name="grid.yaml"),
+    )
+    folders = [{cell.label: cell.folder for cell in sweep.cells} for sweep in (one, other)]
+    common = folders[0].keys() & folders[1].keys()
+    assert len(common) == 2
+    assert all(folders[0][label] == folders[1][label] for label in common)
+
+
+def test_a_cell_is_what_its_config_makes_alone():
+    """In float64, where rounding does not depend on the company."""
+    sweep = begun(GRID + "dtype: float64\n", 1)
+    assert len(trained_here(sweep)) == 4
+    cell = sweep.cells[3]
+    alone, _ = run(resolve(layers_of(str(sweep.folder / cell.folder / "config.yaml"))), Path("alone"))
+    ours, theirs = (read(Found(folder), "loss").values for folder in (sweep.folder / cell.folder, alone.folder))
+    assert ours == pytest.approx(theirs, abs=1e-12)
+
+
+def test_a_wanted_cell_gets_the_same_bytes_with_the_others_training_along_unseen():
+    whole, again = begun(GRID, 1), begun(GRID, 1)
+    trained_here(whole)
+    trained_here(again, [again.cells[0]])
+    assert [again.status(cell)["status"] for cell in again.cells] == ["completed", "pending", "pending", "pending"]
+    trained_here(again, again.cells[1:])
+    same_cells(whole, again)
+
+
+def test_a_cell_whose_reward_fails_ends_alone_and_at_once():
+    Path("mine.py").write_text("def points(prompt, response):\n    return 1 / (response[0] - 3)\n")
+    sweep = begun(FOUR_SEEDS.format("[sort_exact_reward, mine.py:points]"))
+    trained_here(sweep)
+    statuses = {cell.label: sweep.status(cell) for cell in sweep.cells}
+    assert statuses["reward_fn=sort_exact_reward"]["status"] == "completed"
+    failed = statuses["reward_fn=mine.py:points"]
+    assert failed["status"] == "failed"
+    assert "mine.py:2: the reward failed" in failed["error"]
+    fine = begun(FOUR_SEEDS.format("[sort_exact_reward]"))
+    trained_here(fine)
+    ours, theirs = (read(Found(s.folder / s.cells[0].folder), "loss").values for s in (sweep, fine))
+    assert ours == pytest.approx(theirs, abs=1e-5)
+
+
+def test_a_sweep_trains_its_cells_summarises_them_and_prints_its_folder_last():
+    Path("grid.yaml").write_text(GRID)
+    said = pgrl("--config", "grid.yaml", "--jobs", "2")
+    sweep = the_sweep()
+    assert said.exit_code == 0
+    assert said.stdout.splitlines()[-1] == str(sweep.folder)
+    assert {sweep.status(cell)["status"] for cell in sweep.cells} == {"completed"}
+    for name in ("summary.csv", "summary.md", "summary.json", "summary.png"):
+        assert (sweep.folder / name).stat().st_size > 100
+    told = orjson.loads((sweep.folder / "summary.json").read_bytes())
+    assert [cell["runs"] for cell in told["cells"]] == [3, 3, 3, 3]
+    assert not [cell for cell in sweep.cells if (sweep.folder / cell.folder / "curves.png").exists()]
+    assert not workers_of(sweep)
+    assert orjson.loads((sweep.folder / "status.json").read_bytes())["cells"] == {"completed": 4}
+
+
+def test_a_dry_run_prints_cells_and_stacks_and_leaves_nothing():
+    Path("grid.yaml").write_text(GRID)
+    said = pgrl("--config", "grid.yaml", "--dry-run", "--jobs", "2")
+    assert said.stdout.startswith("4 cells, 12 runs, 2 stacks, 72 optimizer steps")
+    assert not Path("runs").exists()
+
+
+def test_processes_train_each_cell_in_a_process_with_a_log_of_its_own():
+    Path("grid.yaml").write_text(GRID.replace("[naive, clipped]", "[naive]") + "launcher: processes\n")
+    said = pgrl("--config", "grid.yaml", "--jobs", "2", "-q")
+    sweep = the_sweep()
+    assert said.exit_code == 0
+    assert said.stdout == f"{sweep.folder}\n"
+    assert sorted(path.stem for path in (sweep.folder / "logs").iterdir()) == sorted(
+        Path(c.folder).name for c in sweep.cells
+    )
+
+
+@pytest.mark.parametrize("launcher", ["stacked", "processes"])
+def test_a_process_that_is_killed_fails_its_own_cells_and_the_rest_goes_on(launcher):
+    Path("mine.py").write_text(
+        "import os, signal\n\ndef points(prompt, response):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    text = f"""
+base: lecture/centered_naive
+method: list
+parameters:
+  - {{reward_fn: mine.py:points}}
+  - {{loss_mode: unclipped}}
+epochs: 3
+seeds: 2
+launcher: {launcher}
+"""
+    Path("grid.yaml").write_text(text)
+    said = pgrl("--config", "grid.yaml", "--jobs", "2")
+    sweep = the_sweep()
+    assert said.exit_code == 1
+    assert [sweep.status(cell)["status"] for cell in sweep.cells] == ["failed", "completed"]
+    assert "failed: reward_fn=mine.py:points: its process was killed by SIGKILL" in said.stderr
+    assert "--retry-failed" in said.stderr
+
+
+def test_a_sweep_that_is_killed_leaves_no_process_and_resumed_ends_with_the_bytes_of_one_that_was_not():
+    whole = begun(LONG)
+    trained_here(whole)
+    child = in_a_child("--config", "grid.yaml", "--runs-dir", "killed", "--jobs", "2")
+    wait_until(lambda: Path("killed").exists() and [*Path("killed").glob("*/cells/*/metrics.jsonl")])
+    sweep = the_sweep("killed")
+    wait_until(lambda: any(path.stat().st_size for path in sweep.folder.glob("cells/*/metrics.jsonl")))
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate()
+    wait_until(lambda: not workers_of(sweep), 3)
+    assert sweeps.missing(sweep, retry_failed=False)
+    said = pgrl("--resume", str(sweep.folder), "--jobs", "1")
+    assert said.exit_code == 0
+    same_cells(whole, sweep)
+    again = pgrl("--resume", str(sweep.folder))
+    assert again.exit_code == 0
+    assert "0 trained now" in again.stdout
+
+
+def test_ctrl_c_marks_the_cells_tells_how_to_resume_and_leaves_no_process():
+    Path("grid.yaml").write_text(LONG)
+    child = in_a_child("--config", "grid.yaml", "--jobs", "2")
+    wait_until(lambda: [path for path in Path("runs").glob("*/cells/*/metrics.jsonl") if path.stat().st_size])
+    sweep = the_sweep()
+    child.send_signal(signal.SIGINT)
+    _, told = child.communicate(timeout=20)
+    assert child.returncode == 130
+    assert f"to go on: pgrl sweep --resume {sweep.folder}" in told
+    assert not workers_of(sweep)
+    assert orjson.loads((sweep.folder / "status.json").read_bytes())["status"] == "interrupted"
+    assert {sweep.status(cell)["status"] for cell in sweep.cells} <= {"interrupted", "completed", "pending"}
+    for cell in sweep.cells:
+        metrics = sweep.folder / cell.folder / "metrics.jsonl"
+        assert not metrics.exists() or metrics.read_bytes()[-1:] in (b"", b"\n")
+
+
+def test_a_sweep_in_use_is_not_resumed_and_neither_is_another_one_nor_no_sweep():
+    sweep = begun(GRID)
+    Sweep(sweep.folder)
+    runs_status = orjson.loads((sweep.folder / "status.json").read_bytes())
+    assert runs_status["pid"] == os.getpid()
+    with pytest.raises(ConfigError, match="is in use by process"):
+        sweeps.reopened(sweep.folder, None)
+    (sweep.folder / "status.json").write_bytes(orjson.dumps(runs_status | {"process_started": 1}))
+    assert sweeps.reopened(sweep.folder, None).cells == sweep.cells
+    Path("other.yaml").write_text(GRID.replace("seeds: 3", "seeds: 4"))
+    with pytest.raises(ConfigError, match="is another sweep: name was grid, and is other; seeds was 3, and is 4"):
+        sweeps.reopened(sweep.folder, read_sweep("other.yaml"))
+    with pytest.raises(ConfigError, match="there is no such folder"):
+        sweeps.reopened(Path("nowhere"), None)
+    with pytest.raises(ConfigError, match="is no sweep's folder"):
+        sweeps.reopened(Path("runs"), None)
+
+
+def test_every_cell_is_checked_before_the_first_starts_and_all_mistakes_are_told():
+    Path("grid.yaml").write_text(
+        "base: lecture/centered_naive\nparameters:\n  loss_mode: [naive, cliped]\n  learning_rate: [0.1, -1]\n"
+    )
+    said = pgrl("--config", "grid.yaml")
+    assert said.exit_code == 2
+    assert "grid.yaml:3: loss_mode: came 'cliped' (text); possible: naive, unclipped, clipped" in said.stderr
+    assert "grid.yaml:4: learning_rate: came -1; expected a number above 0" in said.stderr
+    assert said.stderr.count("learning_rate") == 1
+    assert not Path("runs").exists()
+
+
+def test_fail_fast_stops_at_the_first_failure():
+    Path("mine.py").write_text("def points(prompt, response):\n    return None\n")
+    Path("grid.yaml").write_text(
+        "base: lecture/centered_naive\nmethod: list\nparameters:\n  - {reward_fn: mine.py:points}\n"
+        "  - {loss_mode: unclipped, epochs: 100000}\nseeds: 2\n"
+    )
+    said = pgrl("--config", "grid.yaml", "--jobs", "2", "--fail-fast")
+    assert said.exit_code == 1
+    assert the_sweep().status(the_sweep().cells[1])["status"] == "interrupted"
