@@ -97,15 +97,15 @@ class Compared:
     def sentence(self) -> str:
         """The answer, in words."""
         n = self.numbers
-        if n.pairs == 0:
+        if n.n == 0:
             return f"No seed has both runs at their end, so nothing can be said about {self.metric}."
-        pairs = f"{n.pairs} seeds" if n.pairs > 1 else "1 seed"
+        pairs = f"{n.n} seeds" if n.n > 1 else "1 seed"
         share = (
-            f"better in {_percent(n.probability)} of {pairs}"
+            f"better in {_percent(n.probability_of_improvement)} of {pairs}"
             if n.ties == 0
-            else f"better or level ({n.ties} ties count half) in {_percent(n.probability)} of {pairs}"
+            else f"better or level ({n.ties} ties count half) in {_percent(n.probability_of_improvement)} of {pairs}"
         )
-        if n.pairs == 1:
+        if n.n == 1:
             return f"B ends {_apart(n.difference)}, on 1 seed: that says next to nothing."
         interval = f"[{n.low:.2f}, {n.high:.2f}]"
         if n.low <= 0 <= n.high:
@@ -156,7 +156,7 @@ def _row(cell: Cell, status: str, result: Result | None, metric: Metric) -> Row:
         low, high = statistics.bootstrap_interval([values], statistics.interquartile_mean)
         numbers |= {
             "mean": float(statistics.mean(values)),
-            "standard_deviation": _number(statistics.standard_deviation(values)),
+            "standard_deviation": _number(statistics.summary(values).standard_deviation),
             "iqm": float(statistics.interquartile_mean(values)),
             "iqm_low": _number(float(low)),
             "iqm_high": _number(float(high)),

@@ -18,6 +18,7 @@ from pgrl_cli.results import Group
 FEW = 5
 """Fewer runs than this are drawn one by one."""
 MOST_CURVES = len(LINES)
+TOLD = {"mean": "mean", "iqm": "interquartile mean"}
 MOST_BANDS = 5
 """More bands than this would hide each other."""
 WIDE = 30
@@ -118,7 +119,7 @@ def draw_curves(
     panel.set_ylabel(metric.replace("_", " "), fontsize=SMALL + 1)
     _add_legend(panel, header)
     headline(figure, title + (f"\nsmoothed: each run averaged over {smooth} points" if smooth > 1 else ""))
-    told = [f"{statistics.TOLD[statistic]} over runs, {_banded(shown)}"]
+    told = [f"{TOLD[statistic]} over runs, {_banded(shown)}"]
     told += [f"{gaps} points lack some of the runs"] if gaps else []
     told += [f"{len(left_out)} more groups are not drawn: name fewer, or use --kind final"] if left_out else []
     caption(figure, "; ".join(told))
@@ -292,7 +293,7 @@ def _point(label: str, strata: Sequence[np.ndarray], statistic: str) -> dict[str
 def _caption(points: Table, statistic: str, missing: int) -> str:
     runs = _range(np.array([point["runs"] for point in points]))
     failed = sum(point["failed"] for point in points)
-    told = [f"{statistics.TOLD[statistic]} of n = {runs} runs", "bar: 95 % bootstrap interval"]
+    told = [f"{TOLD[statistic]} of n = {runs} runs", "bar: 95 % bootstrap interval"]
     told += [f"{failed} runs ended early and are not counted"] if failed else []
     told += [f"{missing} cells have no result"] if missing else []
     return ", ".join(told)
