@@ -3,6 +3,7 @@
 The sweep's folder must lie where every machine of the cluster can write to it.
 """
 
+import logging
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,7 +31,10 @@ def launch_on_ray(sweep: Sweep, jobs: Sequence[Job], see: See, *, pictures: bool
         raise ConfigError([Problem(told, str(sweep.folder))]) from error
     if not ray.is_initialized():
         ray.init(
-            address=os.environ.get("RAY_ADDRESS"), log_to_driver=False, include_dashboard=False, logging_level="ERROR"
+            address=os.environ.get("RAY_ADDRESS"),
+            log_to_driver=False,
+            include_dashboard=False,
+            logging_level=logging.ERROR,
         )
     train = ray.remote(num_cpus=1, max_retries=RETRIES)(trained)
     folder = str(sweep.folder.resolve())
