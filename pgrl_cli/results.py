@@ -236,7 +236,7 @@ def _nothing_at(path: Path, matches: Sequence[Path]) -> str:
     if path.is_file():
         return "is a file; name the run folder that it lies in"
     inside = [inner.name for match in matches if match.is_dir() for inner in sorted(match.iterdir())]
-    return f"holds no run: there is {listed(inside, 5) if inside else 'nothing'} in it"
+    return f"holds no run; in it {'there is ' + listed(inside, 5) if inside else 'is nothing'}"
 
 
 def _once_an_epoch(metric: str) -> bool:

@@ -124,9 +124,10 @@ def _count(strip: Any, curves: Sequence[Curve], actors: Cast) -> None:
     for index, _, style in actors.styles:
         look = {"color": style["color"], "linestyle": style["linestyle"], "linewidth": 1.3}
         strip.plot(curves[index].steps, curves[index].count, drawstyle="steps-post", **look)
-    most = max(int(curve.count.max()) for curve in curves)
-    strip.set_ylim(0, 1.15 * most)
-    strip.set_yticks([0, most])
+    counts = [int(count) for curve in curves for count in curve.count]
+    least, most = min(counts), max(counts)
+    strip.set_ylim(least - 0.3 * (most - least), most + 0.3 * (most - least))
+    strip.set_yticks([least, most])
     strip.set_ylabel("runs", fontsize=SMALL + 1)
 
 
@@ -135,19 +136,21 @@ def _entries(actors: Cast, curves: Sequence[Curve]) -> list[str]:
     runs = [curve.count[curve.count > 0].tolist() for curve in curves]
     if len({count for counts in runs for count in counts}) == 1:
         return actors.names.lines
-    return [f"{name}  (n = {counted(runs[index])})" for index, name, _ in actors.styles]
+    return [f"{name}  ({counted(runs[index])})" for index, name, _ in actors.styles]
 
 
 def _caption(groups: Sequence[Group], curves: Sequence[Curve], actors: Cast, statistic: str) -> str:
     counts = [int(count) for curve in curves for count in curve.count if count > 0]
-    told = [f"{statistics.TOLD[statistic]} over n = {counted(counts)} runs"]
-    if max(counts, default=0) > 1:
+    told = [f"{statistics.TOLD[statistic]} over n = {counted(counts)}" + (" each" if len(groups) > 1 else "")]
+    if max(counts, default=0) == 1:
+        told = ["single runs, n = 1: nothing is known of the spread between seeds"]
+    else:
         kind = "95 % stratified bootstrap interval"
         told += [f"band: {kind}" if actors.banded else f"bar at the end: {kind}"]
     told += ["thin: each run"] if any(curves[index].few for index in actors.told) else []
     told += actors.note
     told += [f"all with {actors.names.everywhere}"] if actors.names.everywhere and not actors.crowd else []
-    told += fates(groups, [group.label for group in groups])
+    told += fates(groups)
     missing = sum(_holes(curve) for curve in curves)
     told += [f"{missing} values are no finite numbers: gaps"] if missing else []
     return "; ".join(told)

@@ -43,9 +43,10 @@ def draw_heatmap(groups: Sequence[Group], metric: Metric, path: Path, *, title: 
     for group, point in zip(groups, table, strict=True):
         grid[rows.index(value_told(group.parts[down])), columns.index(value_told(group.parts[across]))] = point["value"]
     runs = [point["runs"] for point in table]
-    told = [f"{titled(metric)}: {statistics.TOLD[statistic]} of n = {counted(runs)} runs"]
+    told = [f"{titled(metric)}: {statistics.TOLD[statistic]} of n = {counted(runs)} each"]
     told += ["95 % bootstrap intervals are in the CSV"] if max(runs) > 1 else []
-    told += fates(groups, [group.label for group in groups])
+    told += ["blank: no run"] if np.isnan(grid).any() else []
+    told += fates(groups)
     panel = _panel(title, "; ".join(told), rows, columns)
     panel.imshow(np.ma.masked_invalid(grid), cmap="cividis", aspect="auto")
     _write(panel, grid)
@@ -100,7 +101,7 @@ def _write(panel: Any, grid: np.ndarray) -> None:
     if len(there) == 0:
         return
     spread = float(there.max() - there.min()) or abs(float(there[0])) or 1.0
-    digits = int(np.clip(np.ceil(-np.log10(spread)) + 2, 0, 4))
+    digits = int(np.clip(1 - np.floor(np.log10(spread)), 2 if abs(there).max() < 100 else 0, 5))
     middle = (there.max() + there.min()) / 2
     for row, column in np.argwhere(~np.isnan(grid)):
         colour = "white" if grid[row, column] < middle else "black"

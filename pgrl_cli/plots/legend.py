@@ -126,4 +126,4 @@ def _columns(entries: Sequence[str]) -> int:
 def _height_of_legend(entries: Sequence[str], header: str) -> float:
     lines = sum(len(_broken(entry)) for entry in entries)
     columns = _columns(entries)
-    return 0.08 + (LINE + 0.01) * (-(-lines // columns) + bool(header))
+    return 0.06 + LINE * (-(-lines // columns) + bool(header))

@@ -30,15 +30,18 @@ def draw_profile(groups: Sequence[Group], metric: Metric, path: Path, *, title: 
     runs = [int(sum((~np.isnan(values)).sum() for values in strata)) for strata in ends]
     actors = cast(groups, [float(statistics.mean(np.concatenate(strata))) for strata in ends])
     names = actors.names.lines
-    entries = names if len(set(runs)) == 1 else [f"{name}  (n = {runs[index]})" for index, name, _ in actors.styles]
-    told = [f"share of n = {counted(runs)} runs that end above a value"]
-    told += ["band: 95 % stratified bootstrap interval" if actors.banded else "95 % intervals are in the CSV"]
+    entries = (
+        names if len(set(runs)) == 1 else [f"{name}  ({counted([runs[index]])})" for index, name, _ in actors.styles]
+    )
+    told = [f"share of n = {counted(runs)}{' each' if len(groups) > 1 else ''} that end above a value"]
+    if max(runs) > 1:
+        told += ["band: 95 % stratified bootstrap interval" if actors.banded else "95 % intervals are in the CSV"]
     told += [note.replace("at the end", "on average") for note in actors.note]
-    told += fates(groups, [group.label for group in groups])
+    told += fates(groups)
     header = actors.names.header
     panel, _ = stage(title, "; ".join(told), entries, header)
     for index in actors.crowd:
-        panel.plot(thresholds, shares[index], color=FAINT, linewidth=0.7, drawstyle="steps-post", zorder=1.5)
+        panel.plot(thresholds, shares[index], color=FAINT, linewidth=0.5, drawstyle="steps-post", zorder=1.5)
     for row, (index, _, style) in enumerate(actors.styles):
         if actors.banded:
             band = {"color": style["color"], "alpha": 0.2, "linewidth": 0, "step": "post"}

@@ -13,6 +13,7 @@ from pgrl_cli.config.problems import ConfigError, Problem, listed
 from pgrl_cli.config.sweep_spec import told
 from pgrl_cli.config.sweep_words import Metric
 from pgrl_cli.groups import Group
+from pgrl_cli.plots.names import names_of
 
 FEW = 5
 """Fewer runs than this are drawn one by one."""
@@ -75,17 +76,18 @@ def refuse_strange_table(path: Path) -> None:
 
 
 def counted(runs: Sequence[int]) -> str:
-    """How many runs groups have: 16, or 14 to 16."""
+    """How many runs groups have: 16 runs, or 14 to 16 runs."""
     low, high = min(runs, default=0), max(runs, default=0)
-    return f"{low}" if low == high else f"{low} to {high}"
+    return f"{low} run{'' if low == 1 else 's'}" if low == high else f"{low} to {high} runs"
 
 
-def fates(groups: Sequence[Group], names: Sequence[str]) -> list[str]:
+def fates(groups: Sequence[Group]) -> list[str]:
     """In words, which seeds failed and how many runs are not at their end."""
+    names = names_of([(group.label, group.parts) for group in groups]).lines
     failed = [(name, group.failed) for name, group in zip(names, groups, strict=True) if group.failed]
     where = [f"seed {listed(seeds, 5)}" + (f" of {name}" if len(groups) > 1 else "") for name, seeds in failed[:3]]
     if len(failed) > 3:
-        where.append(f"{sum(len(seeds) for _, seeds in failed[3:])} more")
+        where.append(f"{sum(len(seeds) for _, seeds in failed[3:])} runs of {len(failed) - 3} more")
     unfinished = sum(group.unfinished for group in groups)
     told = [f"failed: {'; '.join(where)}"] if where else []
     return told + ([f"{unfinished} run{'s are' if unfinished > 1 else ' is'} not finished"] if unfinished else [])
