@@ -90,14 +90,14 @@ def compare(
         answer = compared(_read([a], metric), _read([b], metric), judged.name, judged.over, (a, b))
         if answer.apart:
             err().print(f"note: not on both sides, and left out: seed {listed(answer.apart, 10)}", markup=False)
-        if answer.numbers.missing:
-            err().print(f"note: {answer.numbers.missing} seeds ended early on a side, and are left out", markup=False)
+        if answer.numbers.left_out:
+            err().print(f"note: {answer.numbers.left_out} seeds ended early on a side, and are left out", markup=False)
         if as_json:
             print_json(answer.as_json())
             return
         print(f"A  {a}   {answer.mean_a:.3f}")
         print(f"B  {b}   {answer.mean_b:.3f}")
-        print(f"{metric.replace('_', ' ')}, {over.replace('_', ' ')}, mean over {answer.numbers.pairs} common seeds")
+        print(f"{metric.replace('_', ' ')}, {over.replace('_', ' ')}, mean over {answer.numbers.n} common seeds")
         print(answer.sentence())
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from pgrl_cli import statistics
 from pgrl_cli.config.problems import ConfigError, Problem, listed
 from pgrl_cli.groups import differing
-from pgrl_cli.results import Result
+from pgrl_cli.results import AT_ITS_END, Result
 
-MORE_IS_BETTER = ("mean_reward", "shaped_reward", "exact_match", "held_out_exact_match")
+MORE_IS_BETTER = ("mean_reward", "shaped_reward", *AT_ITS_END)
 """And the components of a reward; of other metrics it is only said which is higher."""
 FEW = 5
 """Pairs; on fewer a sentence says nothing of an interval without a warning."""
@@ -37,26 +37,26 @@ class Compared:
     def sentence(self) -> str:
         """The answer, in words."""
         n = self.numbers
-        if n.pairs == 0:
+        if n.n == 0:
             return f"No seed has a value of {self.metric} on both sides, so nothing can be said."
         difference = self._apart()
-        if n.pairs == 1:
+        if n.n == 1:
             return f"B {difference}, on 1 seed: that says next to nothing."
-        if n.ties == n.pairs:
-            return f"No difference: all {n.pairs} seeds are level."
+        if n.ties == n.n:
+            return f"No difference: all {n.n} seeds are level."
         turned = (n.low, n.high) if n.difference >= 0 else (-n.high, -n.low)
         interval = "[{}, {}]".format(*(f"{edge:.{self._digits}f}" for edge in turned))
         told = f"B {difference} {interval}, {self._share()}."
         if n.low <= 0 <= n.high:
             told = f"No clear difference: {told}"
-        return told + (f" {n.pairs} seeds are few." if n.pairs < FEW else "")
+        return told + (f" {n.n} seeds are few." if n.n < FEW else "")
 
     def as_json(self) -> dict[str, Any]:
         """Everything, with what is no number as None."""
-        told = {key: None if value != value else value for key, value in asdict(self.numbers).items()}
-        means = {"mean_a": _number(self.mean_a), "mean_b": _number(self.mean_b)}
         facts = {"a": self.a, "b": self.b, "metric": self.metric, "over": self.over}
-        return facts | means | told | {"seeds": list(self.common), "sentence": self.sentence()}
+        told = {"mean_a": self.mean_a, "mean_b": self.mean_b} | asdict(self.numbers)
+        numbers = {name: _numbers(value) for name, value in told.items()}
+        return facts | numbers | {"seeds": list(self.common), "sentence": self.sentence()}
 
     @property
     def _digits(self) -> int:
@@ -74,7 +74,7 @@ class Compared:
         n = self.numbers
         good = "better" if self.metric in MORE_IS_BETTER or self.metric.startswith("reward/") else "higher"
         level = f" ({n.ties} level, counted half)" if n.ties else ""
-        return f"{good} in {_percent(n.probability)} of {n.pairs} seeds{level}"
+        return f"{good} in {_percent(n.probability_of_improvement)} of {n.n} seeds{level}"
 
 
 def compared(a: Sequence[Result], b: Sequence[Result], metric: str, over: str, names: tuple[str, str]) -> Compared:
@@ -118,5 +118,8 @@ def _percent(share: float) -> str:
     return f"{min(max(rounded, 1 if share > 0 else 0), 100 if share == 1 else 99)} %"
 
 
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else value
+def _numbers(value: Any) -> Any:
+    """A number, or a pair of them; what is none as None."""
+    if isinstance(value, tuple):
+        return [_numbers(each) for each in value]
+    return None if value != value else value

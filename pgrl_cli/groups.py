@@ -28,11 +28,20 @@ class Group:
 
     @cached_property
     def strata(self) -> list[list[Result]]:
-        """Its results, those of one experiment together: each experiment's runs are resampled by themselves."""
+        """Its results, those of one experiment together: each experiment's runs are resampled by themselves.
+
+        Experiments of a single run each, which say nothing of their spread alone, are one stratum together.
+        """
         by_experiment: dict[str, list[Result]] = {}
         for result in self.results:
             by_experiment.setdefault(result.experiment, []).append(result)
-        return list(by_experiment.values())
+        strata = sorted(by_experiment.values(), key=lambda stratum: -sum(len(result.seeds) for result in stratum))
+        singles = [result for stratum in strata for result in stratum if len(stratum) == len(result.seeds) == 1]
+        several = [stratum for stratum in strata if len(stratum) > 1 or len(stratum[0].seeds) > 1]
+        if len(singles) == 1 and several:
+            several[-1] = several[-1] + singles
+            return several
+        return [*several, singles] if singles else several
 
     @cached_property
     def steps(self) -> np.ndarray:

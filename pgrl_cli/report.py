@@ -45,6 +45,7 @@ def summarised(sweep: Sweep, metric: Metric) -> tuple[list[Row], list[str]]:
                 result = read(Found(folder, cell.parameters), metric.name)
             except ConfigError as error:
                 problems += error.problems
+                status = "unreadable"
         rows.append(_row(cell, status, result, metric))
     sign = -1 if metric.goal == "maximize" else 1
     rows.sort(key=lambda row: (row.numbers["iqm"] is None, sign * (row.numbers["iqm"] or 0)))
@@ -94,7 +95,7 @@ def _row(cell: Cell, status: str, result: Result | None, metric: Metric) -> Row:
         low, high = statistics.bootstrap_interval([values], statistics.interquartile_mean)
         numbers |= {
             "mean": float(statistics.mean(values)),
-            "standard_deviation": _number(statistics.standard_deviation(values)),
+            "standard_deviation": _number(statistics.summary(values).standard_deviation),
             "iqm": float(statistics.interquartile_mean(values)),
             "iqm_low": _number(float(low)),
             "iqm_high": _number(float(high)),

@@ -11,7 +11,7 @@ from pgrl_cli import statistics
 from pgrl_cli.groups import Group
 from pgrl_cli.plots.legend import Cast, add_legend, cast, stage
 from pgrl_cli.plots.style import FAINT, SMALL, save
-from pgrl_cli.plots.tables import FEW, Table, counted, fates, named
+from pgrl_cli.plots.tables import FEW, TOLD, Table, counted, fates, named
 
 STRIP = 0.42
 """The height of the panel that counts runs."""
@@ -141,7 +141,7 @@ def _entries(actors: Cast, curves: Sequence[Curve]) -> list[str]:
 
 def _caption(groups: Sequence[Group], curves: Sequence[Curve], actors: Cast, statistic: str) -> str:
     counts = [int(count) for curve in curves for count in curve.count if count > 0]
-    told = [f"{statistics.TOLD[statistic]} over n = {counted(counts)}" + (" each" if len(groups) > 1 else "")]
+    told = [f"{TOLD[statistic]} over n = {counted(counts)}" + (" each" if len(groups) > 1 else "")]
     if max(counts, default=0) == 1:
         told = ["single runs, n = 1: nothing is known of the spread between seeds"]
     else:

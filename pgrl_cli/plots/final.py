@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from pgrl_cli import statistics
 from pgrl_cli.config.sweep_words import Metric
 from pgrl_cli.groups import Group
 from pgrl_cli.plots.names import Names, names_of
@@ -32,7 +31,7 @@ from pgrl_cli.plots.style import (
     width_of,
     wrapped,
 )
-from pgrl_cli.plots.tables import FEW, Table, counted, fates, named, points, points_of, titled
+from pgrl_cli.plots.tables import FEW, TOLD, Table, counted, fates, named, points, points_of, titled
 from pgrl_cli.report import Row
 
 PITCH = 0.19
@@ -120,7 +119,7 @@ def _told(counts: Sequence[int], statistic: str) -> list[str]:
     there = [count for count in counts if count]
     if max(there, default=0) == 1:
         return ["single runs, n = 1: nothing is known of the spread between seeds"]
-    told = [f"{statistics.TOLD[statistic]} of n = {counted(there)}" + (" each" if len(there) > 1 else "")]
+    told = [f"{TOLD[statistic]} of n = {counted(there)}" + (" each" if len(there) > 1 else "")]
     told += ["bar: 95 % stratified bootstrap interval"]
     return told + (["small marks: each run"] if any(1 < count < FEW for count in there) else [])
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from pgrl_cli import statistics
 from pgrl_cli.config.sweep_spec import told as value_told
 from pgrl_cli.config.sweep_words import Metric
 from pgrl_cli.groups import Group
@@ -24,7 +23,7 @@ from pgrl_cli.plots.style import (
     save,
     width_of,
 )
-from pgrl_cli.plots.tables import Table, counted, fates, points, titled
+from pgrl_cli.plots.tables import TOLD, Table, counted, fates, points, titled
 
 ROW = 0.3
 
@@ -43,7 +42,7 @@ def draw_heatmap(groups: Sequence[Group], metric: Metric, path: Path, *, title: 
     for group, point in zip(groups, table, strict=True):
         grid[rows.index(value_told(group.parts[down])), columns.index(value_told(group.parts[across]))] = point["value"]
     runs = [point["runs"] for point in table]
-    told = [f"{titled(metric)}: {statistics.TOLD[statistic]} of n = {counted(runs)} each"]
+    told = [f"{titled(metric)}: {TOLD[statistic]} of n = {counted(runs)} each"]
     told += ["95 % bootstrap intervals are in the CSV"] if max(runs) > 1 else []
     told += ["blank: no run"] if np.isnan(grid).any() else []
     told += fates(groups)

@@ -17,6 +17,7 @@ from pgrl_cli.plots.names import names_of
 
 FEW = 5
 """Fewer runs than this are drawn one by one."""
+TOLD = {"mean": "mean", "iqm": "interquartile mean"}
 COLUMNS = ("group", "step", "above", "statistic", "seed", "runs", "failed", "value", "low", "high")
 """Of a CSV, those that it has; beside them the keys that tell groups apart."""
 Table = list[dict[str, Any]]
