@@ -88,7 +88,7 @@ def distinct(results: Sequence[Result]) -> tuple[list[Result], list[str]]:
             failed = tuple(seed for seed in result.failed if seed in seeds)
             chosen.append(replace(result, seeds=seeds, failed=failed, values=result.values[:, places]))
     doubles = sum(len(result.seeds) for result in results) - len(best)
-    note = f"{doubles} run{'s repeat' if doubles > 1 else ' repeats'} a seed of the same config, and count once"
+    note = f"{doubles} run{'s repeat' if doubles > 1 else ' repeats'} a seed of the same config: each seed counts once"
     return chosen, [note] if doubles else []
 
 
