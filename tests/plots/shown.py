@@ -67,5 +67,8 @@ def assert_readable(figure: Figure) -> None:
 
 def caption_of(figure: Figure) -> str:
     """The text below a picture, in one line."""
-    return " ".join(min(figure.texts, key=lambda text: text.get_position()[1] + 10 * (text.get_position()[0] > 0.5))
-                    .get_text().split())
+    return " ".join(
+        min(figure.texts, key=lambda text: text.get_position()[1] + 10 * (text.get_position()[0] > 0.5))
+        .get_text()
+        .split()
+    )
