@@ -1,5 +1,6 @@
 """`pgrl plot`, `pgrl compare` and `pgrl runs`: looking at what runs have measured."""
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,7 +27,7 @@ def plot(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Runs, sweeps, folders of them, or globs.")],
     metric: MetricName = "mean_reward",
     by: Annotated[
-        str | None, typer.Option("--by", help="Group by this key of the configs; two, as in a,b, for a heatmap.")
+        str | None, typer.Option("--by", help="Group by these keys of the configs: delta_mode, or two, as in a,b.")
     ] = None,
     kind: Annotated[str, typer.Option("--kind", "-k", help="curves, final, heatmap or profile.")] = "curves",
     statistic: Annotated[str, typer.Option("--statistic", help="mean, or iqm: the interquartile mean.")] = "mean",
@@ -37,43 +38,40 @@ def plot(
 ) -> None:
     """Draw runs, stacked runs and sweeps, with the numbers beside the picture as CSV."""
     with failures_told(debug):
-        from pgrl_cli.plots import comparison
-        from pgrl_cli.plots.style import SUFFIXES
+        from pgrl_cli.groups import differing, grouped
+        from pgrl_cli.plots.curves import draw_curves
+        from pgrl_cli.plots.final import draw_final
+        from pgrl_cli.plots.heatmap import draw_heatmap
+        from pgrl_cli.plots.profile import draw_profile
+        from pgrl_cli.plots.style import refuse_strangers
+        from pgrl_cli.plots.tables import as_csv, refuse_strange_table
         from pgrl_cli.runs import write_whole
         from pgrl_cli.statistics import STATISTICS
 
         _one_of("--kind", kind, KINDS)
         _one_of("--statistic", statistic, tuple(STATISTICS))
+        if smooth > 1 and kind != "curves":
+            raise ConfigError([Problem(f"smooths curves; {kind} shows the values as they are", "--smooth")])
         judged = _metric(metric, over)
-        if out is not None and out.suffix not in SUFFIXES:
-            raise ConfigError([Problem(f"came {short(str(out))!r}; the suffix is one of {listed(SUFFIXES)}", "--out")])
-        keys = tuple(by.split(",")) if by is not None else ()
-        if kind != "heatmap" and len(keys) > 1:
-            raise ConfigError([Problem(f"{kind} is grouped by one key; two are for --kind heatmap", "--by")])
-        results = _read(paths, metric)
         path = out or _picture(paths, kind, metric)
-        title = f"{metric.replace('_', ' ')}: {', '.join(Path(path).name for path in paths[:2])}" + (
-            " …" if paths[2:] else ""
-        )
+        table_path = path.with_suffix(".csv")
+        refuse_strangers(path)
+        refuse_strange_table(table_path)
+        results = _read(paths, metric)
+        keys = tuple(by.split(",")) if by is not None else ()
         if kind == "heatmap":
-            first, second = _two_keys(keys, results)
-            from pgrl_cli.results import grouped_by_two
-
-            groups = grouped_by_two(results, first, second)
-            table = comparison.draw_heatmap(groups, (first, second), judged, path, title=title, statistic=statistic)
+            keys = _two_keys(keys, differing(results))
+        groups = grouped(results, keys)
+        title = f"{metric.replace('_', ' ')}: {_shown(paths)}"
+        if kind == "curves":
+            table = draw_curves(groups, metric, path, title=title, statistic=statistic, smooth=smooth)
+        elif kind == "profile":
+            table = draw_profile(groups, judged, path, title=title)
         else:
-            from pgrl_cli.results import grouped
-
-            groups = grouped(results, keys[0] if keys else None)
-            if kind == "curves":
-                told = {"title": title, "statistic": statistic}
-                table = comparison.draw_curves(groups, metric, path, smooth=smooth, **told)
-            elif kind == "final":
-                table = comparison.draw_final(groups, judged, path, title=title, statistic=statistic)
-            else:
-                table = comparison.draw_profile(groups, judged, path, title=title)
-        write_whole(path.with_suffix(".csv"), comparison.as_csv(table))
-        print(path.with_suffix(".csv"), path, sep="\n")
+            draw = draw_final if kind == "final" else draw_heatmap
+            table = draw(groups, judged, path, title=title, statistic=statistic)
+        write_whole(table_path, as_csv(table))
+        print(table_path, path, sep="\n")
 
 
 def compare(
@@ -86,25 +84,20 @@ def compare(
 ) -> None:
     """Say whether B is better than A, on the seeds that both have."""
     with failures_told(debug):
-        from dataclasses import asdict
-
-        from pgrl_cli.report import compared
+        from pgrl_cli.comparison import compared
 
         judged = _metric(metric, over)
         answer = compared(_read([a], metric), _read([b], metric), judged.name, judged.over, (a, b))
         if answer.apart:
             err().print(f"note: not on both sides, and left out: seed {listed(answer.apart, 10)}", markup=False)
-        if answer.numbers.missing:
-            err().print(f"note: {answer.numbers.missing} seeds ended early on a side, and are left out", markup=False)
+        if answer.numbers.left_out:
+            err().print(f"note: {answer.numbers.left_out} seeds ended early on a side, and are left out", markup=False)
         if as_json:
-            told = {key: None if value != value else value for key, value in asdict(answer.numbers).items()}
-            means = {"mean_a": answer.mean_a, "mean_b": answer.mean_b}
-            facts = {"a": a, "b": b, "metric": metric, "over": over, **means, **told, "seeds": list(answer.common)}
-            print_json({**facts, "sentence": answer.sentence()})
+            print_json(answer.as_json())
             return
         print(f"A  {a}   {answer.mean_a:.3f}")
         print(f"B  {b}   {answer.mean_b:.3f}")
-        print(f"{metric.replace('_', ' ')}, {over.replace('_', ' ')}, mean over {answer.numbers.pairs} common seeds")
+        print(f"{metric.replace('_', ' ')}, {over.replace('_', ' ')}, mean over {answer.numbers.n} common seeds")
         print(answer.sentence())
 
 
@@ -137,44 +130,34 @@ def export(
 
 def _read(paths: list[str], metric: str) -> "list[Result]":
     """One metric of all runs under some paths; what cannot be read is told, and left out."""
-    from pgrl_cli.results import found, read
+    from pgrl_cli.groups import distinct
+    from pgrl_cli.results import gathered
 
-    results: list[Result] = []
-    problems: list[Problem] = []
-    for run in found(paths):
-        try:
-            result = read(run, metric)
-        except ConfigError as error:
-            problems += error.problems
-            continue
-        for note in result.notes:
-            err().print(f"note: {note}", markup=False)
-        if len(result.steps):
-            results.append(result)
-    if not results:
-        raise ConfigError(problems or [Problem(f"no run there has a value of {metric}", " ".join(paths))])
-    for problem in problems:
-        err().print(f"note: left out: {problem}", markup=False)
+    results, notes = gathered(paths, metric)
+    results, doubles = distinct(results)
+    for note in [*notes, *doubles]:
+        err().print(f"note: {note}", markup=False)
     return results
 
 
-def _two_keys(keys: tuple[str, ...], results: "list[Result]") -> tuple[str, str]:
-    from pgrl_cli.results import differing
-
+def _two_keys(keys: tuple[str, ...], found: list[str]) -> tuple[str, ...]:
     if len(keys) == 2:
-        return keys[0], keys[1]
-    found = differing(results)
+        return keys
     if keys or len(found) != 2:
-        told = (
-            f"a heatmap has two keys: --by delta_mode,learning_rate; these runs differ in {listed(found) or 'nothing'}"
-        )
-        raise ConfigError([Problem(told, "--by")])
+        they = f"these runs differ in {listed(found)}" if found else "these runs differ in nothing"
+        raise ConfigError([Problem(f"a heatmap has two keys, such as delta_mode,learning_rate; {they}", "--by")])
     return found[0], found[1]
+
+
+def _shown(paths: list[str]) -> str:
+    """What a title says of the paths."""
+    names = [Path(path).resolve().name for path in paths[:2]]
+    return ", ".join(names) + (f" and {len(paths) - 2} more" if len(paths) > 2 else "")
 
 
 def _picture(paths: list[str], kind: str, metric: str) -> Path:
     """Where a picture goes: into the folder that was named, of several into the working folder."""
-    name = f"{kind}-{metric.replace('/', '-').replace(':', '-')}.png"
+    name = f"{kind}-{re.sub(r'[^A-Za-z0-9_.-]+', '-', metric)}.png"
     return Path(paths[0]) / name if len(paths) == 1 and Path(paths[0]).is_dir() else Path(name)
 
 

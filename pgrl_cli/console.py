@@ -186,6 +186,7 @@ def summary_lines(folder: "Run", summary: "Summary") -> Iterator[str]:
         "mean reward, best epoch": _number(summary.best_mean_reward) + most,
         "exact match": _number(summary.exact_match),
         "exact match, held out": _number(summary.held_out_exact_match),
+        "probability of the answer": _number(summary.solution_probability),
         "seconds": f"{summary.seconds:.2f}",
         "picture": "-" if summary.picture_error else str(folder.curves_file),
         "folder": str(folder.folder),

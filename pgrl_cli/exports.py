@@ -2,79 +2,110 @@
 
 import csv
 import io
+import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 
 from pgrl_cli import runs
 from pgrl_cli.config.problems import ConfigError, Problem, listed
-from pgrl_cli.results import config_of, seeds_of
+from pgrl_cli.results import NO_METRIC, config_of, seeds_of
+
+Row = dict[str, Any]
 
 
 def exported(run: Path, seed: int | None, form: str) -> Iterator[bytes]:
     """The metrics of a run folder in pieces: of a stacked run one line per step and seed, unless one seed is asked for.
 
-    Raises ConfigError for a folder that is no run, or a seed that it does not have; ValueError for a damaged line.
+    One seed's lines are those that it would have written alone; where a seed has failed, its lines end. An npz holds
+    arrays [step seed] by metric, and `seeds`, `steps` and `epochs`; what is null is NaN in it.
+    Raises ConfigError for a folder that is no run, a seed that it does not have, or a damaged line.
     """
     config = config_of(run)
     seeds = seeds_of(config)
     if seed is not None and seed not in seeds:
         raise ConfigError([Problem(f"has no seed {seed}; it has {listed(seeds, 10)}", str(run))])
-    stacked = config.get("seeds") is not None
-    lines = runs.read_lines(run / "metrics.jsonl")
+    lines = _lines(run / "metrics.jsonl")
     if form == "npz":
-        return iter([_npz(list(lines), seeds, seed)])
-    rows = lines if not stacked else _rows_of_seeds(lines, seeds, seed)
+        return iter([_npz(lines, seeds, seed)])
+    rows = lines if config.get("seeds") is None else _rows_of_seeds(lines, seeds, seed)
     return map(runs.to_json, rows) if form == "jsonl" else _csv(rows)
 
 
 def write(path: Path, data: Iterable[bytes]) -> None:
-    """Write an export to a file. Raises OSError."""
-    with path.open("wb") as file:
-        file.writelines(data)
+    """Write an export to a file, whole or not at all. Raises OSError."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with beside.open("wb") as file:
+            file.writelines(data)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
-def _rows_of_seeds(
-    lines: Iterable[dict[str, Any]], seeds: tuple[int, ...], seed: int | None
-) -> Iterator[dict[str, Any]]:
+def _lines(path: Path) -> Iterator[Row]:
+    """The lines of metrics.jsonl, one at a time; a torn last line is left out."""
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.endswith(b"\n"):
+                    try:
+                        yield orjson.loads(line)
+                    except orjson.JSONDecodeError as error:
+                        raise ConfigError([Problem(f"damaged: {error}", str(path), number)]) from error
+    except FileNotFoundError as error:
+        raise ConfigError([Problem("there is no such file: the run has not begun", str(path))]) from error
+
+
+def _rows_of_seeds(lines: Iterable[Row], seeds: tuple[int, ...], seed: int | None) -> Iterator[Row]:
     places = range(len(seeds)) if seed is None else [seeds.index(seed)]
     for line in lines:
         for place in places:
-            row = {name: value[place] if isinstance(value, list) else value for name, value in line.items()}
+            row = {
+                name: value[place] if isinstance(value, list) else value
+                for name, value in line.items()
+                if name != "nonfinite"
+            }
+            if all(value is None for name, value in row.items() if name not in NO_METRIC):
+                continue  # it failed before: alone it would not have come here
             wrong = [name for name in line.get("nonfinite", ()) if row[name] is None]
-            row.pop("nonfinite", None)
             if wrong:
                 row["nonfinite"] = wrong
             yield row if seed is not None else {"seed": seeds[place], **row}
 
 
-def _csv(rows: Iterable[dict[str, Any]]) -> Iterator[bytes]:
-    columns: list[str] | None = None
+def _csv(rows: Iterable[Row]) -> Iterator[bytes]:
+    columns: list[str] = []
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
     for row in rows:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        if columns is None:
+        if not columns:
             columns = [name for name in row if name != "nonfinite"]
             writer.writerow(columns)
         writer.writerow(["" if row.get(name) is None else row[name] for name in columns])
         yield text.getvalue().encode()
+        text.seek(0)
+        text.truncate()
 
 
-def _npz(lines: list[dict[str, Any]], seeds: tuple[int, ...], seed: int | None) -> bytes:
-    """Arrays [step seed] by metric, with `seeds`, `steps` and `epochs`; what was not computed is NaN."""
+def _npz(lines: Iterable[Row], seeds: tuple[int, ...], seed: int | None) -> bytes:
     chosen = seeds if seed is None else (seed,)
     places = [seeds.index(each) for each in chosen]
-    names = [name for name in (lines[0] if lines else {}) if name not in ("epoch", "step", "nonfinite")]
-    arrays: dict[str, Any] = {
-        "seeds": np.array(chosen),
-        "steps": np.array([line["step"] for line in lines], dtype=int),
-        "epochs": np.array([line["epoch"] for line in lines], dtype=int),
-    }
-    for name in names:
-        columns = [np.broadcast_to(np.array(line[name], dtype=float), (len(seeds),))[places] for line in lines]
-        arrays[name] = np.array(columns)
+    steps: list[int] = []
+    epochs: list[int] = []
+    columns: dict[str, list[np.ndarray]] = {}
+    for line in lines:
+        steps.append(line["step"])
+        epochs.append(line["epoch"])
+        for name, value in line.items():
+            if name not in NO_METRIC:
+                every = np.broadcast_to(np.array(value, dtype=float), (len(seeds),))
+                columns.setdefault(name, []).append(every[places])
+    arrays: dict[str, Any] = {name: np.array(values) for name, values in columns.items()}
+    arrays |= {"seeds": np.array(chosen), "steps": np.array(steps, dtype=int), "epochs": np.array(epochs, dtype=int)}
     file = io.BytesIO()
     np.savez_compressed(file, **arrays)
     return file.getvalue()

@@ -88,6 +88,7 @@ class _Crew:
         self.heard: queue.SimpleQueue[tuple[_Child, Event | None]] = queue.SimpleQueue()
         self.listeners: list[threading.Thread] = []
         self.started = 0
+        self.stopping = False
 
     def work(self, processes: int) -> None:
         while self.waiting or self.busy():
@@ -152,7 +153,7 @@ class _Crew:
     def bury(self, child: _Child, job: Job) -> None:
         """A child has gone with work undone: its open cells have failed, unless it was asked to stop."""
         code = child.process.returncode
-        if code == 130:
+        if self.stopping:
             return
         told = f"its process {_end(code)}; what it said last is in {self.sweep.log(child.log)}"
         for cell in [cell for cell in self.sweep.stack(job.stack) if cell.id in child.open]:
@@ -170,6 +171,7 @@ class _Crew:
 
     def stop(self) -> None:
         """Ask the children to stop, and wait until they have."""
+        self.stopping = True
         self.waiting.clear()
         for child in self.busy():
             child.process.send_signal(signal.SIGINT)

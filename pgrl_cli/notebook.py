@@ -13,6 +13,7 @@ from pgrl_cli.config import Config
 from pgrl_cli.plots.run import Gathered, draw
 from pgrl_cli.runs import Lines, Run
 from pgrl_cli.tasks.own_rewards import RewardError
+from pgrl_cli.training.measures import EVALUATED
 from pgrl_cli.training.trainer import Record, Runs
 
 NEEDED = ("loss", "gradient_norm", "mean_reward", "shaped_reward")
@@ -42,6 +43,8 @@ class Summary:
     """Of the best epoch, each seed's own."""
     exact_match: float | None = None
     held_out_exact_match: float | None = None
+    solution_probability: float | None = None
+    """The policy's own probability of the right answer, averaged over prompts."""
     maximum_reward: float | None = None
     """What right answers earn on average, where that is known."""
     epochs: int = 0
@@ -150,6 +153,7 @@ class Notebook:
             best_mean_reward=_mean(best),
             exact_match=evaluation.get("exact_match"),
             held_out_exact_match=evaluation.get("held_out_exact_match"),
+            solution_probability=evaluation.get("solution_probability"),
             maximum_reward=self.maximum_reward,
             epochs=len(self.mean_rewards),
             seconds=self.seconds,
@@ -178,7 +182,7 @@ class Notebook:
         if self.picture:
             self._gathered.add(rows)
         self.mean_rewards.append(np.atleast_1d(rows[0]["mean_reward"]))
-        for name in ("exact_match", "held_out_exact_match"):
+        for name in EVALUATED:
             if rows[-1][name] is not None:
                 self.evaluation[name] = np.atleast_1d(rows[-1][name])
 

@@ -3,6 +3,7 @@
 The sweep's folder must lie where every machine of the cluster can write to it.
 """
 
+import logging
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -29,7 +30,12 @@ def launch_on_ray(sweep: Sweep, jobs: Sequence[Job], see: See, *, pictures: bool
         told = "launcher: ray needs Ray: pip install 'pgrl-cli[ray]'"
         raise ConfigError([Problem(told, str(sweep.folder))]) from error
     if not ray.is_initialized():
-        ray.init(address=os.environ.get("RAY_ADDRESS"), log_to_driver=False, include_dashboard=False)
+        ray.init(
+            address=os.environ.get("RAY_ADDRESS"),
+            log_to_driver=False,
+            include_dashboard=False,
+            logging_level=logging.ERROR,
+        )
     train = ray.remote(num_cpus=1, max_retries=RETRIES)(trained)
     folder = str(sweep.folder.resolve())
     waiting = {train.remote(folder, job.stack, job.wanted, pictures): job for job in jobs}

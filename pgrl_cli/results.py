@@ -1,8 +1,8 @@
-"""What runs have measured: found under paths, read one metric at a time, and grouped into what is one experiment."""
+"""What runs have measured: run folders found under paths, and one metric of each, read line by line."""
 
 import glob
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,23 @@ import orjson
 from pgrl_cli.cells import Sweep
 from pgrl_cli.config import yaml12
 from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, nearest, short
-from pgrl_cli.config.sweep_spec import label_of
-from pgrl_cli.runs import Run
+from pgrl_cli.runs import Run, is_alive
 
 ONCE_AN_EPOCH = ("mean_reward", "shaped_reward", "zero_variance_groups", "reward_std", "response_length")
 """Metrics of an epoch's rollout: the same in all of its lines. So are the components of a reward, reward/NAME."""
-AT_ITS_END = ("exact_match", "held_out_exact_match")
+AT_ITS_END = ("exact_match", "held_out_exact_match", "solution_probability", "lowest_solution_probability")
 """Metrics of the policy after an epoch, where they were measured: null in all other lines."""
 NOT_THE_EXPERIMENT = ("seed", "seeds", "log_seeds", "name", "log_every")
 """Keys of a config that runs of one experiment may differ in."""
+NO_METRIC = ("epoch", "step", "nonfinite")
+DEEPEST = 6
+"""Folders inside folders that are searched for runs."""
+MOST_NOTES = 6
 
 
 @dataclass(frozen=True)
 class Found:
-    """A run folder, plain, stacked or a cell."""
+    """A run folder, plain, stacked or a cell; a cell that has not started has none yet."""
 
     path: Path
     parameters: Mapping[str, Any] | None = None
@@ -41,13 +44,18 @@ class Result:
     config: Mapping[str, Any]
     parameters: Mapping[str, Any] | None
     status: str
+    """As in status.json; lost where the process that had it has gone."""
     seeds: tuple[int, ...]
+    failed: tuple[int, ...]
+    """The seeds that failed: what they have up to there is in `values`."""
     epochs: np.ndarray
     """[row]."""
     steps: np.ndarray
     """[row]: the optimizer step of each value."""
     values: np.ndarray
     """[row seed]; NaN where there is none."""
+    held: bool = False
+    """Whether a value holds for all steps up to the next one: it is the same all epoch."""
     notes: tuple[str, ...] = ()
 
     @cached_property
@@ -56,69 +64,36 @@ class Result:
         kept = {key: value for key, value in self.config.items() if key not in NOT_THE_EXPERIMENT}
         return orjson.dumps(kept, option=orjson.OPT_SORT_KEYS).decode()
 
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more is to come."""
+        return self.status in ("completed", "failed")
+
     def ends(self, over: str, goal: str = "maximize") -> np.ndarray:
-        """Each seed's number: over last_N_epochs, all_epochs or best_epoch; NaN for a run that did not get there."""
+        """Each seed's number: over last_N_epochs, all_epochs or best_epoch; NaN for a run that failed.
+
+        Of a run that is not finished the last epochs are those that it has.
+        """
         if len(self.epochs) == 0:
             return np.full(len(self.seeds), np.nan)
+        alive = np.where(np.isin(self.seeds, self.failed), np.nan, self.values)
         if over == "best_epoch":
-            best = np.nanmax if goal == "maximize" else np.nanmin
-            there = ~np.isnan(self.values).all(axis=0)
-            found = np.full(len(self.seeds), np.nan)
-            found[there] = best(self.values[:, there], axis=0)
-            return found
+            best = np.fmax if goal == "maximize" else np.fmin
+            return np.asarray(best.reduce(alive, axis=0))
         first = 0 if over == "all_epochs" else self.epochs[-1] + 1 - int(over.split("_")[1])
-        window = self.epochs >= first
-        return self.values[window].mean(axis=0) if window.any() else self.values[-1]
-
-
-@dataclass(frozen=True)
-class Group:
-    """Runs that are one curve, one row, one point."""
-
-    name: str
-    parts: Mapping[str, Any]
-    """The keys that tell it from the others, with its values; there may be none."""
-    results: tuple[Result, ...]
-
-    @property
-    def label(self) -> str:
-        """What it is called where it stands alone."""
-        return label_of(self.parts) if self.parts else self.name
-
-    @cached_property
-    def strata(self) -> list[list[Result]]:
-        """Its results, those of one experiment together: each experiment's runs are resampled by themselves."""
-        by_experiment: dict[str, list[Result]] = {}
-        for result in self.results:
-            by_experiment.setdefault(result.experiment, []).append(result)
-        return list(by_experiment.values())
-
-    @cached_property
-    def steps(self) -> np.ndarray:
-        """Every step at which one of its runs has a value, in order."""
-        return np.unique(np.concatenate([result.steps for result in self.results]))
-
-    def curves(self) -> list[np.ndarray]:
-        """For each experiment the values [step seed] at `steps`: NaN where a run has none, nothing stretched."""
-        return [np.concatenate([self._at_steps(result) for result in stratum], axis=1) for stratum in self.strata]
-
-    def ends(self, over: str, goal: str = "maximize") -> list[np.ndarray]:
-        """For each experiment every seed's number."""
-        return [np.concatenate([result.ends(over, goal) for result in stratum]) for stratum in self.strata]
-
-    def _at_steps(self, result: Result) -> np.ndarray:
-        placed = np.full((len(self.steps), len(result.seeds)), np.nan)
-        placed[np.searchsorted(self.steps, result.steps)] = result.values
-        return placed
+        return alive[self.epochs >= first].mean(axis=0)
 
 
 def found(paths: Iterable[str | Path]) -> list[Found]:
-    """The run folders that paths mean: runs, sweeps, folders of them, or globs. Raises ConfigError where none is."""
+    """The runs that paths mean: run folders, sweeps, folders of them, or globs; each once.
+
+    Raises ConfigError for a path that holds none, and says what is there.
+    """
     here: dict[Path, Found] = {}
     problems = []
     for path in paths:
         matches = [Path(path)] if Path(path).exists() else _matching(str(path))
-        runs = [run for match in matches for run in _under(match)]
+        runs = [run for match in matches for run in _under(match, DEEPEST)]
         if not runs:
             problems.append(Problem(_nothing_at(Path(path), matches), short(str(path))))
         for run in runs:
@@ -128,146 +103,70 @@ def found(paths: Iterable[str | Path]) -> list[Found]:
     return list(here.values())
 
 
+def gathered(paths: Sequence[str | Path], metric: str) -> tuple[list[Result], list[str]]:
+    """One metric of all runs under some paths, and notes: what is not finished, failed, or could not be read.
+
+    Raises ConfigError where no run has a value.
+    """
+    results: list[Result] = []
+    problems: list[Problem] = []
+    runs = found(paths)
+    started = [run for run in runs if run.path.is_dir()]
+    for run in started:
+        try:
+            results.append(read(run, metric))
+        except ConfigError as error:
+            problems += error.problems
+    with_values = [result for result in results if len(result.steps)]
+    if not with_values:
+        nothing = f"{len(runs)} cells, and none has started" if not started else f"no run there has a value of {metric}"
+        raise ConfigError(once(problems) or [Problem(nothing, " ".join(map(str, paths)))])
+    told = [note for result in results for note in result.notes]
+    waiting = len(runs) - len(started)
+    notes = [f"{waiting} cell{'s have' if waiting > 1 else ' has'} not started"] if waiting else []
+    notes += _first(told) + _first([f"left out: {problem}" for problem in problems])
+    return with_values, notes
+
+
 def read(run: Found, metric: str) -> Result:
     """One metric of a run folder, read line by line; a torn last line is left out.
 
     Raises ConfigError for a folder that cannot be read, a damaged line, or a metric that is not there.
     """
-    shown = str(run.path)
     config = config_of(run.path)
-    try:
-        status = str(Run(run.path).status().get("status"))
-    except (OSError, ValueError, AttributeError) as error:
-        raise ConfigError([Problem(f"status.json cannot be read: {_told(error)}", shown)]) from error
+    status, failed = _status_of(run.path)
     seeds = seeds_of(config)
     epochs, steps, rows = [], [], []
-    for line in _lines(run.path / "metrics.jsonl", metric):
-        if metric not in line:
-            known = [name for name in line if name not in ("epoch", "step", "nonfinite")]
-            hint = nearest(metric, known)
-            raise ConfigError(
-                [Problem(f"there is no metric {short(metric)!r}; possible: {listed(known)}.{hint}", shown)]
-            )
-        if line[metric] is not None:
-            epochs.append(line["epoch"])
-            steps.append(line["step"])
-            rows.append(line[metric])
+    file = run.path / "metrics.jsonl"
+    for number, line in _lines(file, metric):
+        if metric in NO_METRIC or metric not in line:
+            known = [name for name in line if name not in NO_METRIC]
+            told = f"there is no metric {short(metric)!r}; possible: {listed(known, 40)}.{nearest(metric, known)}"
+            raise ConfigError([Problem(told, str(run.path))])
+        value = line[metric]
+        if value is None:
+            continue
+        if isinstance(value, list) != (config.get("seeds") is not None) or np.size(value) != len(seeds):
+            what = f"{np.size(value)} values of {metric}, but config.yaml has {len(seeds)} seeds"
+            raise ConfigError([Problem(f"damaged: {what}", str(file), number)])
+        epochs.append(line["epoch"])
+        steps.append(line["step"])
+        rows.append(np.array(value, dtype=float))
     values = np.array(rows, dtype=float).reshape(len(rows), len(seeds))
+    failed = seeds if status == "failed" and not failed else failed
     return Result(
         path=run.path,
         config=config,
         parameters=run.parameters,
         status=status,
         seeds=seeds,
+        failed=tuple(failed),
         epochs=np.array(epochs, dtype=int),
         steps=np.array(steps, dtype=int),
         values=values,
-        notes=tuple(_notes(run, status, seeds, values)),
+        held=_once_an_epoch(metric),
+        notes=tuple(_notes(run.path.name, metric, status, failed, seeds, epochs)),
     )
-
-
-def grouped(results: Sequence[Result], by: str | None = None) -> list[Group]:
-    """Results by experiment, or by the value of a key: everything else is pooled. Labels tell what differs."""
-    results = _without_doubles(results)
-    if by is not None:
-        return _by_values(results, [by])
-    experiments: dict[str, list[Result]] = {}
-    for result in results:
-        experiments.setdefault(result.experiment, []).append(result)
-    firsts = [members[0] for members in experiments.values()]
-    parts = _parts(firsts)
-    return [
-        Group(str(members[0].config.get("name", members[0].path.name)), own, tuple(members))
-        for own, members in zip(parts, experiments.values(), strict=True)
-    ]
-
-
-def grouped_by_two(results: Sequence[Result], first: str, second: str) -> list[Group]:
-    """Results by the values of two keys: everything else is pooled."""
-    return _by_values(_without_doubles(results), [first, second])
-
-
-def _by_values(results: Sequence[Result], keys: Sequence[str]) -> list[Group]:
-    for key in keys:
-        _refuse_unknown_key(key, results)
-    groups: dict[str, Group] = {}
-    for result in results:
-        parts = {key: result.config.get(key) for key in keys}
-        label = label_of(parts)
-        members = groups[label].results if label in groups else ()
-        groups[label] = Group(label, parts, (*members, result))
-    return list(groups.values())
-
-
-def differing(results: Sequence[Result]) -> list[str]:
-    """The keys in which the experiments differ, in the order of their configs."""
-    keys = dict.fromkeys(key for result in results for key in result.config if key not in NOT_THE_EXPERIMENT)
-    return [key for key in keys if any(result.config.get(key) != results[0].config.get(key) for result in results)]
-
-
-def _parts(firsts: Sequence[Result]) -> list[Mapping[str, Any]]:
-    """What tells experiments apart: swept keys; else their names, where each has its own; else what differs."""
-    if all(first.parameters is not None for first in firsts):
-        return [first.parameters or {} for first in firsts]
-    names = [str(first.config.get("name")) for first in firsts]
-    if len(set(names)) == len(names):
-        return [{} for _ in firsts]
-    keys = differing(firsts)
-    return [{key: first.config.get(key) for key in keys} for first in firsts]
-
-
-def _without_doubles(results: Sequence[Result]) -> list[Result]:
-    """Each seed of an experiment once: two runs of one config and seed are the same run, not two."""
-    seen: set[tuple[str, int]] = set()
-    kept = []
-    for result in results:
-        fresh = [place for place, seed in enumerate(result.seeds) if (result.experiment, seed) not in seen]
-        seen |= {(result.experiment, seed) for seed in result.seeds}
-        if len(fresh) == len(result.seeds):
-            kept.append(result)
-        elif fresh:
-            seeds = tuple(result.seeds[place] for place in fresh)
-            kept.append(replace(result, seeds=seeds, values=result.values[:, fresh]))
-    return kept
-
-
-def _refuse_unknown_key(key: str, results: Sequence[Result]) -> None:
-    known = list(dict.fromkeys(name for result in results for name in result.config))
-    if key not in known:
-        raise ConfigError(
-            [Problem(f"came {short(key)!r}; possible: {listed(known, 60)}.{nearest(key, known)}", "--by")]
-        )
-
-
-def _matching(pattern: str) -> list[Path]:
-    return [Path(name) for name in sorted(glob.glob(pattern))]  # noqa: PTH207 - Path.glob takes no absolute pattern
-
-
-def _under(path: Path) -> list[Found]:
-    if (path / "cells.jsonl").is_file():
-        sweep = Sweep(path)
-        return [Found(path / cell.folder, cell.parameters) for cell in sweep.cells if (path / cell.folder).is_dir()]
-    if (path / "config.yaml").is_file():
-        return [Found(path, _parameters_of_cell(path))]
-    if path.is_dir():
-        return [run for inner in sorted(path.iterdir()) if inner.is_dir() for run in _under(inner)]
-    return []
-
-
-def _parameters_of_cell(path: Path) -> Mapping[str, Any] | None:
-    sweep = path.resolve().parents[1] if len(path.resolve().parents) > 1 else path
-    if not (sweep / "cells.jsonl").is_file():
-        return None
-    return next((c.parameters for c in Sweep(sweep).cells if (sweep / c.folder) == path.resolve()), None)
-
-
-def _nothing_at(path: Path, matches: Sequence[Path]) -> str:
-    if not matches:
-        return "there is no such folder, and no folder of that pattern"
-    if not path.is_dir():
-        return "is a file; name the run folder that it lies in"
-    inside = [inner.name for inner in sorted(path.iterdir())][:5]
-    return f"holds no run: there is {listed(inside) if inside else 'nothing'} in it"
 
 
 def config_of(path: Path) -> Mapping[str, Any]:
@@ -289,12 +188,66 @@ def seeds_of(config: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
 
 
-def _lines(path: Path, metric: str) -> Iterator[dict[str, Any]]:
+def _status_of(path: Path) -> tuple[str, tuple[int, ...]]:
+    """How a run stands, and which of its seeds have failed. Raises ConfigError where status.json cannot be read."""
+    try:
+        told = Run(path).status()
+        status = str(told["status"])
+        if status in ("pending", "running") and "pid" in told and not is_alive(told):
+            status = "lost"
+        seeds = told.get("seeds") or ()
+        return status, tuple(each["seed"] for each in seeds if each["status"] == "failed")
+    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
+        raise ConfigError([Problem(f"status.json cannot be read: {_told(error)}", str(path))]) from error
+
+
+def _matching(pattern: str) -> list[Path]:
+    return [Path(name) for name in sorted(glob.glob(pattern))]  # noqa: PTH207 - Path.glob takes no absolute pattern
+
+
+def _under(path: Path, deepest: int) -> list[Found]:
+    if (path / "cells.jsonl").is_file():
+        return [Found(path / cell.folder, cell.parameters) for cell in _cells(path)]
+    if (path / "config.yaml").is_file():
+        return [Found(path, _parameters_of_cell(path))]
+    if path.is_dir() and deepest > 0:
+        return [run for inner in sorted(path.iterdir()) if inner.is_dir() for run in _under(inner, deepest - 1)]
+    return []
+
+
+def _cells(path: Path) -> Sequence[Any]:
+    try:
+        return Sweep(path).cells
+    except (ValueError, TypeError) as error:
+        raise ConfigError([Problem(f"cells.jsonl is damaged: {brief(str(error))}", str(path))]) from error
+
+
+def _parameters_of_cell(path: Path) -> Mapping[str, Any] | None:
+    """What was swept, of a folder cells/NAME in a sweep's folder."""
+    parents = path.resolve().parents
+    if len(parents) < 2 or not (parents[1] / "cells.jsonl").is_file():
+        return None
+    return next((c.parameters for c in _cells(parents[1]) if parents[1] / c.folder == path.resolve()), None)
+
+
+def _nothing_at(path: Path, matches: Sequence[Path]) -> str:
+    if not matches:
+        return "there is no such folder, and no folder of that pattern"
+    if path.is_file():
+        return "is a file; name the run folder that it lies in"
+    inside = [inner.name for match in matches if match.is_dir() for inner in sorted(match.iterdir())]
+    return f"holds no run; in it {'there is ' + listed(inside, 5) if inside else 'is nothing'}"
+
+
+def _once_an_epoch(metric: str) -> bool:
+    return metric in ONCE_AN_EPOCH or metric.startswith("reward/")
+
+
+def _lines(path: Path, metric: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """The lines that can tell something new about a metric; of one that is the same all epoch, the epoch's first."""
-    once = metric in ONCE_AN_EPOCH or metric.startswith("reward/")
+    once = _once_an_epoch(metric)
     nothing = f'"{metric}":null'.encode() if metric in AT_ITS_END else None
     epoch = b""
-    told = False
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -302,25 +255,40 @@ def _lines(path: Path, metric: str) -> Iterator[dict[str, Any]]:
             if not line.endswith(b"\n"):
                 return  # torn, or still being written
             begins = line[: line.find(b",")]
-            if (once and begins == epoch) or (nothing is not None and told and nothing in line):
+            if (once and begins == epoch) or (nothing is not None and number > 1 and nothing in line):
                 continue
-            epoch, told = begins, True
+            epoch = begins
             try:
-                yield orjson.loads(line)
+                told = orjson.loads(line)
             except orjson.JSONDecodeError as error:
                 raise ConfigError([Problem(f"damaged: {error}", str(path), number)]) from error
+            if not isinstance(told, dict) or not {"epoch", "step"} <= told.keys():
+                raise ConfigError([Problem("damaged: has no epoch and step", str(path), number)])
+            yield number, told
 
 
-def _notes(run: Found, status: str, seeds: Sequence[int], values: np.ndarray) -> Iterator[str]:
-    name = run.path.name
-    if status != "completed":
-        yield f"{name} is {status}: it has {len(values)} points"
-    elif len(values) == 0:
-        yield f"{name} has no value of this metric"
-    else:
-        gone = [seed for place, seed in enumerate(seeds) if np.isnan(values[-1, place])]
-        if gone:
-            yield f"{name}: seed {listed(gone, 5)} ended early"
+def _notes(
+    name: str, metric: str, status: str, failed: Sequence[int], seeds: Sequence[int], epochs: Sequence[int]
+) -> Iterator[str]:
+    if not epochs:
+        yield f"{name} has no value of {metric} ({status})"
+    elif status != "completed":
+        yield f"{name} is {status}: its last epoch is {epochs[-1]}"
+    if epochs and failed and status != "failed":
+        yield f"{name}: seed {listed(failed, 5)} failed, of {len(seeds)}"
+
+
+def once(problems: Sequence[Problem]) -> list[Problem]:
+    """One problem of each kind: a metric that no run has is told once."""
+    kinds: dict[str, Problem] = {}
+    for problem in problems:
+        kinds.setdefault(problem.message, problem)
+    return list(kinds.values())
+
+
+def _first(notes: Sequence[str]) -> list[str]:
+    more = len(notes) - MOST_NOTES
+    return [*notes[:MOST_NOTES], f"… and {more} more of the kind"] if more > 0 else list(notes)
 
 
 def _told(error: Exception) -> str:

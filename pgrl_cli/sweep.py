@@ -15,7 +15,7 @@ from pgrl_cli.config.sweep_spec import Spec, differences
 from pgrl_cli.config.sweep_words import Metric, metric_of
 from pgrl_cli.launchers import Enough, Event, Job, launch
 from pgrl_cli.planning import Plan
-from pgrl_cli.plots.comparison import draw_summary
+from pgrl_cli.plots.final import draw_summary
 from pgrl_cli.report import Row, summarised, write_summary
 from pgrl_cli.runs import Run
 

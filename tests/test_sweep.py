@@ -314,4 +314,4 @@ def test_fail_fast_stops_at_the_first_failure():
     )
     said = pgrl("--config", "grid.yaml", "--jobs", "2", "--fail-fast")
     assert said.exit_code == 1
-    assert the_sweep().status(the_sweep().cells[1])["status"] == "interrupted"
+    assert the_sweep().status(the_sweep().cells[1])["status"] in ("interrupted", "pending")  # if it had begun

@@ -8,7 +8,20 @@ from typing import Any
 import numpy as np
 
 from pgrl_cli import statistics
-from pgrl_cli.plots.style import ACCENT, INK, QUIET, SMALL, caption, dressed, headline, new_figure, save
+from pgrl_cli.config.problems import listed
+from pgrl_cli.plots.style import (
+    ACCENT,
+    INK,
+    QUIET,
+    SMALL,
+    caption,
+    dressed,
+    headline,
+    height_of_caption,
+    height_of_headline,
+    new_figure,
+    save,
+)
 
 FEW = 5
 """Fewer runs than this are drawn one by one."""
@@ -77,10 +90,11 @@ def draw(curves: Curves, path: Path, *, title: str, maximum: float | None, faile
     drawn = [(height, put) for name, height, put in PANELS if name is None or name in curves]
     heights = [height for height, _ in drawn]
     told = _told(curves["mean_reward"], failed) if "mean_reward" in curves else ""
-    below = 0.2 * (1 + told.count("\n")) if told else 0.0
-    figure = new_figure(1.1 + sum(heights) + below)
+    below = height_of_caption(told) if told else 0.0
+    above = max(0.55, height_of_headline(title))
+    figure = new_figure(above + 0.55 + sum(heights) + below)
     panels = list(figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0])
-    top, bottom = 0.55 / figure.get_figheight(), (0.5 + below) / figure.get_figheight()
+    top, bottom = above / figure.get_figheight(), (0.5 + below) / figure.get_figheight()
     figure.subplots_adjust(left=0.17, right=0.97, top=1 - top, bottom=bottom, hspace=0.22)
     for panel, (_, put) in zip(panels, drawn, strict=True):
         put(dressed(panel), curves)
@@ -99,10 +113,10 @@ def _told(series: Series, failed: Sequence[int]) -> str:
     seeds = series.values.shape[1]
     if seeds == 1:
         return ""
-    told = f"mean of {seeds} seeds, band: 95 % bootstrap interval" + (", thin: each seed" if seeds < FEW else "")
+    told = f"mean of n = {seeds} seeds; band: 95 % bootstrap interval" + ("; thin: each seed" if seeds < FEW else "")
     if failed:
-        named = ", ".join(map(str, failed[:5])) + (f" and {len(failed) - 5} more" if len(failed) > 5 else "")
-        told += f"\nended early, and missing from there on: seed {named}"
+        left = int((~np.isnan(series.values[-1])).sum())
+        told += f"; failed, and missing from there on: seed {listed(failed, 5)}; n = {left} at the end"
     return told
 
 

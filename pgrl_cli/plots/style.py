@@ -1,15 +1,24 @@
-"""How pictures look: told apart in grey and by the colour-blind, read at the width of a column."""
+"""How pictures look: told apart in grey and by the colour-blind, read at the width of a column. Lengths are inches."""
 
+import textwrap
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-INK, ACCENT, QUIET = "#1b1b1b", "#0b6fa4", "#8a8a8a"
-"""Dark, middle and light: told apart in grey as well."""
+from pgrl_cli.config.problems import ConfigError, Problem
+
+INK, ACCENT, QUIET, FAINT = "#1b1b1b", "#0b6fa4", "#8a8a8a", "#c4c4c4"
+"""Dark, middle, light and lighter: told apart in grey as well."""
 WIDTH = 4.8
-"""Inches; printed at the width of a column, the smallest letters still measure six points."""
-SMALL = 8.5
+"""Printed at the width of a column, the smallest letters still measure six points."""
+SMALL, LARGE = 8.5, 9.5
+"""Points."""
+MARGIN = 0.1
+LINE = 0.155
+"""The height of a line of small letters."""
 LINES: tuple[Mapping[str, Any], ...] = (
     {"color": "#000000", "linestyle": "-", "marker": "o"},
     {"color": "#d55e00", "linestyle": (0, (5, 2)), "marker": "s"},
@@ -22,6 +31,8 @@ LINES: tuple[Mapping[str, Any], ...] = (
 )
 """Okabe and Ito's colours (2008), each with a dash and a marker of its own for print in grey."""
 SUFFIXES = (".png", ".svg", ".pdf")
+DRAWN_BY = "pgrl plot"
+"""Written into pictures, so that a rerun overwrites its own, and nothing else."""
 
 
 def new_figure(height: float, width: float = WIDTH) -> Any:
@@ -34,6 +45,12 @@ def new_figure(height: float, width: float = WIDTH) -> Any:
     return figure
 
 
+def place(figure: Any, left: float, bottom: float, width: float, height: float) -> Any:
+    """A panel at a place measured from the figure's lower left corner."""
+    wide, high = figure.get_size_inches()
+    return figure.add_axes((left / wide, bottom / high, width / wide, height / high))
+
+
 def dressed(panel: Any, axis: str = "y") -> Any:
     """A panel with little ink: two spines, a light grid."""
     panel.spines[["top", "right"]].set_visible(False)
@@ -43,21 +60,86 @@ def dressed(panel: Any, axis: str = "y") -> Any:
     return panel
 
 
-def headline(figure: Any, title: str) -> None:
-    """The title, as it is: nothing in it is mathematics."""
+def as_it_is(texts: Sequence[Any]) -> None:
+    """Nothing in a name is mathematics."""
+    for text in texts:
+        text.set_parse_math(False)
+
+
+@lru_cache(maxsize=4096)
+def width_of(text: str, size: float = SMALL) -> float:
+    """How wide a line of text is."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    with _whatever_glyphs():
+        return float(text_to_path.get_text_width_height_descent(text, FontProperties(size=size), ismath=False)[0]) / 72
+
+
+def wrapped(text: str, width: float, size: float = SMALL) -> list[str]:
+    """A text in lines of at most this width, broken at spaces where it has some."""
+    lines = []
+    for line in text.splitlines():
+        letters = len(line)
+        while letters > 8 and any(width_of(part, size) > width for part in textwrap.wrap(line, letters)):
+            letters -= 1
+        lines += textwrap.wrap(line, max(letters, 1)) or [""]
+    return lines
+
+
+def headline(figure: Any, title: str) -> float:
+    """The title, as it is; the height it takes."""
+    lines = wrapped(title, WIDTH - 2 * MARGIN, LARGE)
     high = figure.get_figheight()
-    figure.suptitle(title, fontsize=9.5, color=INK, y=1 - 0.1 / high, va="top").set_parse_math(False)
+    text = figure.suptitle("\n".join(lines), fontsize=LARGE, color=INK, y=1 - MARGIN / high, va="top")
+    as_it_is([text])
+    return height_of_headline(title)
+
+
+def height_of_headline(title: str) -> float:
+    """The height that a title takes at the top."""
+    return MARGIN + 0.17 * len(wrapped(title, WIDTH - 2 * MARGIN, LARGE)) + 0.08
 
 
 def caption(figure: Any, text: str) -> None:
     """What the picture shows, below it: how many runs, which statistic, which interval."""
+    lines = wrapped(text, WIDTH - 2 * MARGIN)
     high = figure.get_figheight()
-    shown = figure.text(0.02, 0.06 / high, text, fontsize=SMALL - 0.5, color="#444444", va="bottom", ha="left")
-    shown.set_parse_math(False)
+    shown = figure.text(MARGIN / WIDTH, 0.06 / high, "\n".join(lines), fontsize=SMALL, color="#444444", va="bottom")
+    shown.set_linespacing(1.25)
+    as_it_is([shown])
+
+
+def height_of_caption(text: str) -> float:
+    """The height that a caption takes at the bottom."""
+    return 0.1 + LINE * len(wrapped(text, WIDTH - 2 * MARGIN))
 
 
 def save(figure: Any, path: Path) -> None:
     """Write a figure; the suffix says the format. Raises OSError."""
+    import matplotlib
+
+    who = {".png": "Software", ".svg": "Creator", ".pdf": "Creator"}[path.suffix]
+    timeless = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[path.suffix]
+    with _whatever_glyphs(), matplotlib.rc_context({"svg.hashsalt": DRAWN_BY}):
+        figure.savefig(path, dpi=200, metadata={who: DRAWN_BY, **timeless})
+
+
+def refuse_strangers(path: Path) -> None:
+    """Refuse a picture's path where something else lies than a picture drawn here. Raises ConfigError."""
+    if path.suffix not in SUFFIXES:
+        told = f"came {str(path)!r}; the suffix is one of {', '.join(SUFFIXES)}"
+        raise ConfigError([Problem(told, "--out")])
+    if not path.parent.is_dir():
+        raise ConfigError([Problem(f"there is no folder {path.parent}", "--out")])
+    if path.is_dir() or (path.exists() and DRAWN_BY.encode() not in path.read_bytes()):
+        told = "is there, and was not drawn by pgrl plot: name another file with --out, or move it away"
+        raise ConfigError([Problem(told, str(path))])
+
+
+@contextmanager
+def _whatever_glyphs() -> Iterator[None]:
+    """A name may hold what the font lacks."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a name may hold what the font lacks
-        figure.savefig(path, dpi=200, metadata={"Date": None} if path.suffix == ".svg" else None)
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        yield

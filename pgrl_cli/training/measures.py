@@ -21,6 +21,8 @@ from pgrl_cli.training.rollouts import Rollout
 
 GROUPS = (-2, -1)
 """The axes prompt and response."""
+EVALUATED = ("exact_match", "held_out_exact_match", "solution_probability", "lowest_solution_probability")
+"""Measures of the policy that an epoch leaves: null but in the last line of an epoch in which they were measured."""
 MANY_TOKENS = 10_000
 """In all runs of a stack, from which on a step is measured by itself."""
 Measures = dict[str, Tensor | None]
@@ -140,12 +142,26 @@ def exact_match(task: Task, policy: Policy, prompts: Tensor) -> Tensor | None:
     return torch.where(alive, right, torch.nan)
 
 
+def solution_probabilities(parts: Parts, policy: Policy) -> Tensor:
+    """The policy's own probability of the solution of each prompt that is trained on: [... prompt]."""
+    prompts = parts.task.prompts
+    solutions = parts.task.solutions(prompts)[:, None, :]
+    if parts.stacked:
+        solutions = solutions.expand(len(parts.seeds), *solutions.shape)
+    return policy.log_probs(prompts, solutions).sum(dim=-1).squeeze(-1).exp()
+
+
 @torch.no_grad()
 def evaluated(parts: Parts, config: Config, state: State) -> Measures:
-    """Exact match on the prompts trained on and held out, where it is this epoch's turn (or the last)."""
+    """Exact match and the solutions' probabilities, where it is this epoch's turn (or the last)."""
     epoch, policy = state.epoch, state.policy
     due = epoch == config.epochs - 1 or (config.eval_period > 0 and (epoch + 1) % config.eval_period == 0)
+    if not due:
+        return dict.fromkeys(EVALUATED)
+    probabilities = solution_probabilities(parts, policy)
     return {
-        "exact_match": exact_match(parts.task, policy, parts.task.prompts) if due else None,
-        "held_out_exact_match": exact_match(parts.task, policy, parts.task.held_out) if due else None,
+        "exact_match": exact_match(parts.task, policy, parts.task.prompts),
+        "held_out_exact_match": exact_match(parts.task, policy, parts.task.held_out),
+        "solution_probability": probabilities.mean(dim=-1),
+        "lowest_solution_probability": probabilities.amin(dim=-1),
     }

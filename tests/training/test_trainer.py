@@ -270,7 +270,7 @@ def test_a_run_that_is_spoilt_takes_nothing_from_its_neighbours():
     (together,), (alone,) = rows(healthy, spoilt), rows(healthy)
     assert together["exact_match"][0] == alone["exact_match"]
     assert math.isnan(together["exact_match"][1])
-    assert together["nonfinite"] == ["exact_match"]
+    assert together["nonfinite"] == ["exact_match", "solution_probability", "lowest_solution_probability"]
     assert "nonfinite" not in alone
 
 

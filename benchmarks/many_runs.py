@@ -1,0 +1,153 @@
+"""Many runs at once, beside the yardstick, measured in turn in one go; only the ratios mean anything elsewhere.
+
+    python benchmarks/many_runs.py seeds [--pairs 3] [--seeds 1024]    one stack on one thread
+    python benchmarks/many_runs.py grid  [--pairs 3]                   a sweep of 768 runs in 48 cells on two cores
+    python benchmarks/many_runs.py table [--most 4096]                 seconds, memory and bytes against the runs
+
+The trainer writes all its files; the yardstick writes none. The grid's time is that of the whole command, start-up
+and summary included, against two plain loops side by side, their start-up not counted.
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+STEPS = 1000
+ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
+GRID = """
+base: lecture/centered_clipped
+parameters:
+  delta_mode: [rewards, centered_rewards, normalized_rewards, max_rewards]
+  loss_mode: [naive, unclipped, clipped]
+  reward_fn: [sort_inclusion_ordering_reward, sort_distance_reward]
+  kl_coefficient: [0.0, 0.1]
+seeds: 16
+"""
+RUNS_IN_GRID = 768
+
+
+def yardstick(runs: int, loops: int = 1) -> float:
+    """Run-steps per second of one plain loop, or of several side by side, each in a process of its own."""
+    code = (
+        "import sys, time, torch; sys.path.insert(0, sys.argv[1]); import lecture_loop\n"
+        "torch.set_num_threads(1); lecture_loop.train(0, epochs=5); began = time.perf_counter()\n"
+        "for seed in range(int(sys.argv[2])): lecture_loop.train(seed)\n"
+        "print(time.perf_counter() - began)"
+    )
+    words = [sys.executable, "-c", code, str(HERE), str(runs)]
+    children = [subprocess.Popen(words, stdout=subprocess.PIPE, env=ONE_THREAD) for _ in range(loops)]
+    return sum(runs * STEPS / float(child.communicate()[0]) for child in children)
+
+
+def stack(seeds: int, folder: str) -> dict[str, float]:
+    """One stack of so many seeds in a process of its own: seconds of training with its files, memory, bytes."""
+    words = [sys.executable, __file__, "one", "--seeds", str(seeds), "--folder", folder]
+    return json.loads(subprocess.run(words, capture_output=True, check=True, env=ONE_THREAD).stdout)
+
+
+def one(seeds: int, folder: str) -> None:
+    """What `stack` runs in its child."""
+    import torch
+
+    from pgrl_cli.config.layers import layers_of
+    from pgrl_cli.experiment import run
+    from pgrl_cli.resolution import resolve
+
+    torch.set_num_threads(1)
+    overrides = ["seed=0"] if seeds == 1 else [f"seeds={seeds}"]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    made, summary = run(resolve(layers_of("lecture/centered_clipped", overrides)), Path(folder))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    written = sum(path.stat().st_size for path in made.folder.iterdir())
+    print(json.dumps({"seconds": summary.seconds, "peak": peak * 1024, "before": before * 1024, "bytes": written}))
+
+
+def sweep(folder: str) -> float:
+    """Seconds of the whole command."""
+    config = Path(folder) / "grid.yaml"
+    config.write_text(GRID)
+    began = time.perf_counter()
+    words = [
+        sys.executable,
+        "-m",
+        "pgrl_cli",
+        "sweep",
+        "--config",
+        str(config),
+        "--runs-dir",
+        folder,
+        "-q",
+        "--jobs",
+        "2",
+    ]
+    subprocess.run(words, check=True, capture_output=True)
+    return time.perf_counter() - began
+
+
+def seeds_benchmark(pairs: int, seeds: int) -> None:
+    ratios, ours, theirs = [], [], []
+    for _ in range(pairs):
+        theirs.append(yardstick(4))
+        with tempfile.TemporaryDirectory() as folder:
+            ours.append(seeds * STEPS / stack(seeds, folder)["seconds"])
+        ratios.append(ours[-1] / theirs[-1])
+    print(f"{seeds} seeds of lecture/centered_clipped in one stack, {pairs} pairs, one thread each")
+    print(f"  stack      {statistics.median(ours):8.0f} run-steps per second (median), files written")
+    print(f"  yardstick  {statistics.median(theirs):8.0f} run-steps per second (median)")
+    print(f"  ratio      {statistics.median(ratios):8.1f} (median; {min(ratios):.1f} to {max(ratios):.1f})")
+
+
+def grid_benchmark(pairs: int) -> None:
+    ratios, ours, theirs = [], [], []
+    for _ in range(pairs):
+        theirs.append(RUNS_IN_GRID * STEPS / yardstick(3, loops=2))
+        with tempfile.TemporaryDirectory() as folder:
+            ours.append(sweep(folder))
+        ratios.append(theirs[-1] / ours[-1])
+    print(f"a sweep of {RUNS_IN_GRID} runs in 48 cells on two cores, {pairs} pairs")
+    print(f"  pgrl sweep        {statistics.median(ours):7.1f} s (median), start-up, files and summary included")
+    print(f"  two plain loops   {statistics.median(theirs):7.1f} s (median) for as many runs, side by side")
+    print(f"  ratio             {statistics.median(ratios):7.1f} (median; {min(ratios):.1f} to {max(ratios):.1f})")
+
+
+def table(most: int) -> None:
+    print("| runs in a stack | seconds | run-steps per second | peak memory, MB | written, MB |")
+    print("|---|---|---|---|---|")
+    runs = 1
+    while runs <= most:
+        with tempfile.TemporaryDirectory() as folder:
+            told = stack(runs, folder)
+        speed = runs * STEPS / told["seconds"]
+        memory, written = told["peak"] / 1e6, told["bytes"] / 1e6
+        print(f"| {runs:,} | {told['seconds']:.1f} | {speed:,.0f} | {memory:.0f} | {written:.1f} |", flush=True)
+        runs *= 4
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["seeds", "grid", "table", "one"])
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=1024)
+    parser.add_argument("--most", type=int, default=4096)
+    parser.add_argument("--folder", default=".")
+    arguments = parser.parse_args()
+    if arguments.what == "seeds":
+        seeds_benchmark(arguments.pairs, arguments.seeds)
+    elif arguments.what == "grid":
+        grid_benchmark(arguments.pairs)
+    elif arguments.what == "table":
+        table(arguments.most)
+    else:
+        one(arguments.seeds, arguments.folder)
+
+
+if __name__ == "__main__":
+    main()

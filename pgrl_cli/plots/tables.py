@@ -1,0 +1,99 @@
+"""The numbers behind a picture: what is drawn of a group, and the CSV beside the picture."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pgrl_cli import statistics
+from pgrl_cli.config.problems import ConfigError, Problem, listed
+from pgrl_cli.config.sweep_spec import told
+from pgrl_cli.config.sweep_words import Metric
+from pgrl_cli.groups import Group
+from pgrl_cli.plots.names import names_of
+
+FEW = 5
+"""Fewer runs than this are drawn one by one."""
+TOLD = {"mean": "mean", "iqm": "interquartile mean"}
+COLUMNS = ("group", "step", "above", "statistic", "seed", "runs", "failed", "value", "low", "high")
+"""Of a CSV, those that it has; beside them the keys that tell groups apart."""
+Table = list[dict[str, Any]]
+"""The plotted numbers, a row for each point."""
+
+
+def named(label: str, parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The first columns of a group's rows: its label, and each key by itself."""
+    keys = {f"{key}_" if key in COLUMNS else key: told(value) for key, value in parts.items()}
+    return {"group": label} | keys
+
+
+def points(group: Group, metric: Metric, statistic: str) -> Table:
+    """Where a group's runs end: the statistic with its interval and, if they are few, each one."""
+    seeds = [seed for stratum in group.strata for result in stratum for seed in result.seeds]
+    return points_of(named(group.label, group.parts), seeds, group.ends(metric.over, metric.goal), statistic)
+
+
+def points_of(names: Mapping[str, Any], seeds: Sequence[int], strata: Sequence[np.ndarray], statistic: str) -> Table:
+    """The rows of one group: the statistic's first, then those of its runs if they are few."""
+    together = np.concatenate([*strata, np.array([])])
+    low, high = statistics.bootstrap_interval(strata, statistics.STATISTICS[statistic])
+    there = ~np.isnan(together)
+    counts = {"runs": int(there.sum()), "failed": int((~there).sum())}
+    edges = {"low": float(low), "high": float(high)}
+    value = float(statistics.STATISTICS[statistic](together))
+    table = [{**names, "statistic": statistic, "seed": None, **counts, "value": value, **edges}]
+    if counts["runs"] < FEW:
+        table += [
+            {**names, "statistic": "run", "seed": seed, "runs": 1, "value": float(value)}
+            for seed, value in zip(seeds, together, strict=True)
+            if not np.isnan(value)
+        ]
+    return table
+
+
+def as_csv(table: Table) -> str:
+    """The plotted numbers as text; what is not a number is empty."""
+    columns = list(dict.fromkeys(name for row in table for name in row))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in table:
+        writer.writerow(["" if row.get(name) is None or row[name] != row[name] else row[name] for name in columns])
+    return text.getvalue()
+
+
+def refuse_strange_table(path: Path) -> None:
+    """Refuse a table's path where something else lies than a table from here. Raises ConfigError."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        first = file.readline(10_000).decode(errors="replace").strip().split(",")
+    if first[0] != "group" or not {"statistic", "runs", "value", "low", "high"} <= set(first):
+        told = "is there, and is no table of pgrl plot: name another picture with --out, or move it away"
+        raise ConfigError([Problem(told, str(path))])
+
+
+def counted(runs: Sequence[int]) -> str:
+    """How many runs groups have: 16 runs, or 14 to 16 runs."""
+    low, high = min(runs, default=0), max(runs, default=0)
+    return f"{low} run{'' if low == 1 else 's'}" if low == high else f"{low} to {high} runs"
+
+
+def fates(groups: Sequence[Group]) -> list[str]:
+    """In words, which seeds failed and how many runs are not at their end."""
+    names = names_of([(group.label, group.parts) for group in groups]).lines
+    failed = [(name, group.failed) for name, group in zip(names, groups, strict=True) if group.failed]
+    where = [f"seed {listed(seeds, 5)}" + (f" of {name}" if len(groups) > 1 else "") for name, seeds in failed[:3]]
+    if len(failed) > 3:
+        where.append(f"{sum(len(seeds) for _, seeds in failed[3:])} runs of {len(failed) - 3} more")
+    unfinished = sum(group.unfinished for group in groups)
+    told = [f"failed: {'; '.join(where)}"] if where else []
+    return told + ([f"{unfinished} run{'s are' if unfinished > 1 else ' is'} not finished"] if unfinished else [])
+
+
+def titled(metric: Metric) -> str:
+    """What an axis of final values says."""
+    return f"{metric.name.replace('_', ' ')}, {metric.over.replace('_', ' ')}"
