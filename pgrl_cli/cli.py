@@ -108,6 +108,8 @@ def train(
                 status = "failed" if isinstance(ended, RunFailed) else "interrupted"
                 print_json({"run": str(ended.run.folder), "status": status, "error": str(ended)})
             raise
+        for seed in [seed for seed in summary.seeds or () if seed["status"] == "failed"]:
+            err().print(f"note: seed {seed['seed']} ended early: {seed['error']}", markup=False)
         if summary.picture_error is not None:
             told = f"note: there is no picture ({summary.picture_error}); the traceback is in {folder.log_file}"
             err().print(told, markup=False)

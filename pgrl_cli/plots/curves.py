@@ -152,7 +152,8 @@ def _caption(groups: Sequence[Group], curves: Sequence[Curve], actors: Cast, sta
     told += [f"all with {actors.names.everywhere}"] if actors.names.everywhere and not actors.crowd else []
     told += fates(groups)
     missing = sum(_holes(curve) for curve in curves)
-    told += [f"{missing} values are no finite numbers: gaps"] if missing else []
+    one = "1 value is no finite number: a gap"
+    told += [one if missing == 1 else f"{missing} values are no finite numbers: gaps"] if missing else []
     return "; ".join(told)
 
 

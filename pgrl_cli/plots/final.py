@@ -28,6 +28,7 @@ from pgrl_cli.plots.style import (
     new_figure,
     place,
     save,
+    short_numbers,
     width_of,
     wrapped,
 )
@@ -96,6 +97,7 @@ def _draw(
     panel.set_yticks([])
     panel.spines["left"].set_visible(False)
     panel.locator_params(axis="x", nbins=5)
+    short_numbers(panel, "x")
     if tall:
         panel.tick_params(top=True, labeltop=True)
         panel.spines["top"].set_visible(True)
@@ -107,12 +109,19 @@ def _draw(
         _write_beside(panel, beside, heads, 0.26 if tall else 0.04)
     if numbered:
         _write_counts(panel, counts)
-    label = figure.text(WIDTH - 0.12, height_of_caption(text) + 0.1, axis, transform=figure.dpi_scale_trans)
+    power = 0.45 if _wide_numbers(panel) else 0.0
+    label = figure.text(WIDTH - 0.12 - power, height_of_caption(text) + 0.1, axis, transform=figure.dpi_scale_trans)
     label.set(fontsize=SMALL + 1, ha="right", va="bottom")
     as_it_is([label])
     headline(figure, title)
     caption(figure, text)
     save(figure, path)
+
+
+def _wide_numbers(panel: Any) -> bool:
+    """Whether the axis writes a power of ten at its end."""
+    largest = max(map(abs, panel.get_xlim()))
+    return bool(largest < 0.05 or largest >= 10_000)
 
 
 def _told(counts: Sequence[int], statistic: str) -> list[str]:

@@ -22,6 +22,7 @@ from pgrl_cli.plots.style import (
     height_of_headline,
     new_figure,
     place,
+    short_numbers,
     width_of,
     wrapped,
 )
@@ -32,6 +33,8 @@ HIGHEST, LOWEST = 3, 2
 """Of more groups than there are styles, those that are told apart."""
 PANEL, LEFT, AXIS = 2.2, 0.68, 0.48
 HANDLE = 0.52
+POWER = 0.1
+"""Room above a panel for a power of ten."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +86,12 @@ def stage(title: str, told: str, entries: Sequence[str], header: str, strip: flo
     room = _height_of_legend(entries, header)
     below = height_of_caption(told) + room
     under = strip + 0.12 if strip else 0.0
-    figure = new_figure(height_of_headline(title) + PANEL + under + AXIS + below)
+    figure = new_figure(height_of_headline(title) + POWER + PANEL + under + AXIS + below)
     headline(figure, title)
     caption(figure, told)
     width = WIDTH - LEFT - 0.15
     panel = dressed(place(figure, LEFT, below + AXIS + under, width, PANEL))
+    short_numbers(panel, "y")
     lower = dressed(place(figure, LEFT, below + AXIS, width, strip)) if strip else None
     if lower is not None:
         lower.sharex(panel)

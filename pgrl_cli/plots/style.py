@@ -1,6 +1,5 @@
 """How pictures look: told apart in grey and by the colour-blind, read at the width of a column. Lengths are inches."""
 
-import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -60,6 +59,12 @@ def dressed(panel: Any, axis: str = "y") -> Any:
     return panel
 
 
+def short_numbers(panel: Any, axis: str) -> None:
+    """Tick labels of a few digits: powers of ten are written once, at the axis's end."""
+    panel.ticklabel_format(axis=axis, scilimits=(-2, 4))
+    getattr(panel, f"{axis}axis").get_offset_text().set_fontsize(SMALL)
+
+
 def as_it_is(texts: Sequence[Any]) -> None:
     """Nothing in a name is mathematics."""
     for text in texts:
@@ -68,32 +73,43 @@ def as_it_is(texts: Sequence[Any]) -> None:
 
 @lru_cache(maxsize=4096)
 def width_of(text: str, size: float = SMALL) -> float:
-    """How wide a line of text is."""
+    """How wide a line of text is, at most."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
     with _whatever_glyphs():
-        return float(text_to_path.get_text_width_height_descent(text, FontProperties(size=size), ismath=False)[0]) / 72
+        return float(text_to_path.get_text_width_height_descent(text, FontProperties(size=size), ismath=False)[0]) / 71
 
 
 def wrapped(text: str, width: float, size: float = SMALL) -> list[str]:
-    """A text in lines of at most this width, broken at spaces where it has some."""
+    """A text in lines of at most this width, broken at spaces, and within a word that is wider by itself."""
     lines = []
-    for line in text.splitlines():
-        letters = len(line)
-        while letters > 8 and any(width_of(part, size) > width for part in textwrap.wrap(line, letters)):
-            letters -= 1
-        lines += textwrap.wrap(line, max(letters, 1)) or [""]
+    for line in text.splitlines() or [""]:
+        lines.append("")
+        for word in line.split():
+            longer = f"{lines[-1]} {word}".lstrip()
+            if width_of(longer, size) <= width:
+                lines[-1] = longer
+                continue
+            lines = [*lines, *_pieces(word, width, size)] if lines[-1] else [*lines[:-1], *_pieces(word, width, size)]
     return lines
 
 
-def headline(figure: Any, title: str) -> float:
-    """The title, as it is; the height it takes."""
+def _pieces(word: str, width: float, size: float) -> list[str]:
+    pieces = [""]
+    for letter in word:
+        if pieces[-1] and width_of(pieces[-1] + letter, size) > width:
+            pieces.append("")
+        pieces[-1] += letter
+    return pieces
+
+
+def headline(figure: Any, title: str) -> None:
+    """The title, as it is."""
     lines = wrapped(title, WIDTH - 2 * MARGIN, LARGE)
     high = figure.get_figheight()
     text = figure.suptitle("\n".join(lines), fontsize=LARGE, color=INK, y=1 - MARGIN / high, va="top")
     as_it_is([text])
-    return height_of_headline(title)
 
 
 def height_of_headline(title: str) -> float:
@@ -106,7 +122,7 @@ def caption(figure: Any, text: str) -> None:
     lines = wrapped(text, WIDTH - 2 * MARGIN)
     high = figure.get_figheight()
     shown = figure.text(MARGIN / WIDTH, 0.06 / high, "\n".join(lines), fontsize=SMALL, color="#444444", va="bottom")
-    shown.set_linespacing(1.25)
+    shown.set(linespacing=1.25, gid="caption")
     as_it_is([shown])
 
 

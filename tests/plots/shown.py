@@ -3,7 +3,6 @@
 from itertools import combinations
 from pathlib import Path
 
-import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -16,20 +15,6 @@ SMALLEST = 8.5
 
 def groups_in(folder: Path, metric: str = "mean_reward", by: tuple[str, ...] = ()) -> list[Group]:
     return grouped(distinct(gathered([folder], metric)[0])[0], by)
-
-
-@pytest.fixture
-def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """Every figure that is saved from now on."""
-    kept: list[Figure] = []
-    save = Figure.savefig
-
-    def savefig(figure: Figure, *words: object, **more: object) -> None:
-        kept.append(figure)
-        save(figure, *words, **more)
-
-    monkeypatch.setattr(Figure, "savefig", savefig)
-    return kept
 
 
 def texts(figure: Figure) -> list[Text]:
@@ -66,9 +51,6 @@ def assert_readable(figure: Figure) -> None:
 
 
 def caption_of(figure: Figure) -> str:
-    """The text below a picture, in one line."""
-    return " ".join(
-        min(figure.texts, key=lambda text: text.get_position()[1] + 10 * (text.get_position()[0] > 0.5))
-        .get_text()
-        .split()
-    )
+    """What stands below a picture, in one line."""
+    (caption,) = (text for text in figure.texts if text.get_gid() == "caption")
+    return " ".join(caption.get_text().split())
