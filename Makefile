@@ -2,11 +2,13 @@
 # make test   everything CI runs
 # make bench  the speed of the trainer beside the yardstick's
 # make seeds  the lecture's configs over 32 seeds
+# make findings  the lecture's claims over 128 seeds: docs/findings.md and its pictures
+# make test-ray  the sweep on a Ray cluster that loses a node (make test runs it too)
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test format bench seeds clean
+.PHONY: demo test test-ray format bench bench-many seeds findings clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -30,6 +32,17 @@ format: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/one_run.py
+
+bench-many: $(INSTALLED)
+	$(BIN)/python benchmarks/many_runs.py seeds
+	$(BIN)/python benchmarks/many_runs.py grid
+	$(BIN)/python benchmarks/many_runs.py table
+
+test-ray: $(INSTALLED)
+	$(BIN)/pytest tests/on_ray
+
+findings: $(INSTALLED)
+	$(BIN)/python docs/write_findings.py
 
 seeds: $(INSTALLED)
 	$(BIN)/python benchmarks/lecture_seeds.py

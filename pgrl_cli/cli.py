@@ -16,7 +16,15 @@ from rich.table import Table
 from pgrl_cli import __version__, cli_results, cli_sweep
 from pgrl_cli.cli_results import runs_app
 from pgrl_cli.config.problems import ConfigError, Problem
-from pgrl_cli.config.shipped import copy, first_comment, shipped_folder, shipped_names
+from pgrl_cli.config.shipped import (
+    copy,
+    find,
+    first_comment,
+    is_sweep,
+    shipped_folder,
+    shipped_names,
+    shipped_sweeps,
+)
 from pgrl_cli.console import err, failures_told, out, print_json, progress, summary_lines
 
 if TYPE_CHECKING:
@@ -36,7 +44,7 @@ def _config_names(incomplete: str) -> list[str]:
     """What the shell offers for a config: shipped names, and YAML files that begin like this."""
     folders = [f"{path}/" for path in Path().glob(f"{incomplete}*/") if not path.name.startswith(".")]
     files = [*folders, *(str(path) for path in Path().glob(f"{incomplete}*.yaml"))]
-    return [*files, *(name for name in shipped_names() if name.startswith(incomplete))]
+    return [*files, *(name for name in [*shipped_names(), *shipped_sweeps()] if name.startswith(incomplete))]
 
 
 def _kinds(incomplete: str) -> list[str]:
@@ -100,6 +108,8 @@ def train(
                 status = "failed" if isinstance(ended, RunFailed) else "interrupted"
                 print_json({"run": str(ended.run.folder), "status": status, "error": str(ended)})
             raise
+        for seed in [seed for seed in summary.seeds or () if seed["status"] == "failed"]:
+            err().print(f"note: seed {seed['seed']} ended early: {seed['error']}", markup=False)
         if summary.picture_error is not None:
             told = f"note: there is no picture ({summary.picture_error}); the traceback is in {folder.log_file}"
             err().print(told, markup=False)
@@ -157,6 +167,8 @@ def config_ls() -> None:
     table.add_column("what it is")
     for name in shipped_names():
         table.add_row(name, first_comment(shipped_folder() / f"{name}.yaml"))
+    for name in shipped_sweeps():
+        table.add_row(name, f"Sweep. {first_comment(shipped_folder() / f'{name}.yaml')}")
     Console(highlight=False).print(table)
 
 
@@ -190,7 +202,10 @@ def config_validate(
     for file in files:
         try:
             with failures_told(debug):
-                _resolved(file, None)
+                if is_sweep(find(file, Path.cwd())):
+                    _planned(file)
+                else:
+                    _resolved(file, None)
             print(f"{file}: fine")
         except typer.Exit as ended:
             if ended.exit_code != 2:
@@ -212,7 +227,19 @@ def _resolved(config: str, overrides: list[str] | None) -> "Resolved":
     from pgrl_cli.config.layers import layers_of
     from pgrl_cli.resolution import resolve
 
-    resolved = resolve(layers_of(config, overrides or []))
+    layers = layers_of(config, overrides or [])
+    if not layers.problems and is_sweep(find(config, Path.cwd())):
+        fix = f"pgrl sweep --config {config} trains it, with --dry-run it shows its cells"
+        raise ConfigError([Problem(f"is a sweep: {fix}", config)])
+    resolved = resolve(layers)
     for note in resolved.notes:
         err().print(f"note: {note}", markup=False)
     return resolved
+
+
+def _planned(config: str) -> None:
+    """Check every cell of a sweep."""
+    from pgrl_cli.config.sweep_spec import read_sweep
+    from pgrl_cli.planning import planned
+
+    planned(read_sweep(config), processes=1)

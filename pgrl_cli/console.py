@@ -180,13 +180,16 @@ def _standing_line(standing: "Standing") -> str:
 def summary_lines(folder: "Run", summary: "Summary") -> Iterator[str]:
     ends = "ten" if summary.epochs >= 10 else str(summary.epochs)
     most = "" if summary.maximum_reward is None else f" of {summary.maximum_reward:g}"
+    sure = "" if summary.last_interval is None else "   95 % interval {:.3f} to {:.3f}".format(*summary.last_interval)
+    alive = [seed for seed in summary.seeds or () if seed["status"] != "failed"]
     rows = {
         f"mean reward, first {ends} epochs": _number(summary.first_mean_reward) + most,
-        f"mean reward, last {ends} epochs": _number(summary.last_mean_reward) + most,
+        f"mean reward, last {ends} epochs": _number(summary.last_mean_reward) + most + sure,
         "mean reward, best epoch": _number(summary.best_mean_reward) + most,
         "exact match": _number(summary.exact_match),
         "exact match, held out": _number(summary.held_out_exact_match),
         "probability of the answer": _number(summary.solution_probability),
+        "seeds": "-" if summary.seeds is None else f"{len(alive)}, the means of which stand above",
         "seconds": f"{summary.seconds:.2f}",
         "picture": "-" if summary.picture_error else str(folder.curves_file),
         "folder": str(folder.folder),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pgrl_cli import logs, runs
+from pgrl_cli import logs, runs, statistics
 from pgrl_cli.config import Config
 from pgrl_cli.plots.run import Gathered, draw
 from pgrl_cli.runs import Lines, Run
@@ -53,6 +53,8 @@ class Summary:
     """Training with its log files, without imports and picture."""
     picture_error: str | None = None
     """Why there is no picture, where there is none."""
+    last_interval: tuple[float, float] | None = None
+    """The 95 % bootstrap interval of the last mean reward, over two seeds or more."""
     seeds: tuple[dict[str, Any], ...] | None = None
     """Of a config with `seeds`, how each one went."""
 
@@ -158,6 +160,7 @@ class Notebook:
             epochs=len(self.mean_rewards),
             seconds=self.seconds,
             picture_error=self.picture_error,
+            last_interval=_interval(last),
             seeds=None if self.config.seeds is None else tuple(self._seeds(last)),
         )
 
@@ -259,6 +262,11 @@ def _title(config: Config) -> str:
     reward = " + ".join(config.weights())
     seeds = f"seed {config.seed}" if config.seeds is None else f"{len(config.run_seeds)} seeds"
     return f"{config.name}: {config.delta_mode}, {config.loss_mode} loss, {seeds}\n{reward}"
+
+
+def _interval(values: np.ndarray) -> tuple[float, float] | None:
+    low, high = statistics.bootstrap_interval([values], statistics.mean)
+    return None if np.isnan(low) else (float(low), float(high))
 
 
 def _mean(values: np.ndarray) -> float | None:

@@ -10,7 +10,10 @@ from pgrl_cli import listing
 from pgrl_cli.cli import app
 from pgrl_cli.config import KEYS
 from pgrl_cli.config.layers import layers_of
+from pgrl_cli.config.shipped import is_sweep
+from pgrl_cli.config.sweep_spec import read_sweep
 from pgrl_cli.experiment import run
+from pgrl_cli.planning import planned
 from pgrl_cli.resolution import resolve
 
 ROOT = Path(__file__).parents[1]
@@ -64,6 +67,9 @@ def test_the_map_names_every_module():
 @pytest.mark.parametrize("example", blocks("yaml"))
 def test_the_examples_of_configs_resolve(tmp_path, example):
     (tmp_path / "mine.yaml").write_text(example, encoding="utf-8")
+    if is_sweep(tmp_path / "mine.yaml"):
+        assert len(planned(read_sweep("mine.yaml", beside=tmp_path), 1).cells) == 8
+        return
     assert resolve(layers_of("mine.yaml", beside=tmp_path)).config.name == "mine"
 
 

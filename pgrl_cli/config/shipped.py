@@ -1,10 +1,15 @@
 """The configs that come with the package, and finding one by path or by name."""
 
 import os
+import re
 from pathlib import Path
 
 from pgrl_cli.config.problems import ConfigError, Problem, nearest, short
 
+SWEEP_KEYS = ("parameters", "metric", "method", "samples", "sampling_seed", "launcher")
+"""Keys that tell a sweep's file from a config."""
+SWEEP_KEY = re.compile(rb"(?m)^[\"']?(" + "|".join(SWEEP_KEYS).encode() + rb")[\"']?[ \t]*:")
+SEARCHED = 1 << 20
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -16,6 +21,20 @@ def shipped_folder() -> Path:
 
 def shipped_names() -> list[str]:
     """The names of the shipped configs, such as lecture/centered_clipped."""
+    return [name for name in _names() if not is_sweep(shipped_folder() / f"{name}.yaml")]
+
+
+def shipped_sweeps() -> list[str]:
+    """The names of the shipped sweeps, such as findings/deltas."""
+    return [name for name in _names() if is_sweep(shipped_folder() / f"{name}.yaml")]
+
+
+def is_sweep(path: Path) -> bool:
+    """Whether a file is a sweep's and not a config: some key of its own says so. Raises OSError."""
+    return SWEEP_KEY.search(path.read_bytes()[:SEARCHED]) is not None
+
+
+def _names() -> list[str]:
     folder = shipped_folder()
     return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml"))
 
@@ -29,7 +48,7 @@ def find(name: str, beside: Path) -> Path:
         for candidate in (folder / name, folder / f"{name}.yaml"):
             if is_file(candidate):
                 return candidate
-    known = shipped_names()
+    known = _names()
     shown = short(name)
     if is_folder(beside / name):
         raise ConfigError([Problem("is a folder, not a config", shown)])

@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
+from pgrl_cli import sweep as sweeps
 from pgrl_cli.config import ConfigError, yaml12
 from pgrl_cli.config.layers import layers_of
-from pgrl_cli.config.shipped import find, first_comment, shipped_folder, shipped_names
+from pgrl_cli.config.shipped import find, first_comment, shipped_folder, shipped_names, shipped_sweeps
+from pgrl_cli.config.sweep_spec import read_sweep
 from pgrl_cli.listing import json_schema
+from pgrl_cli.planning import planned
 from pgrl_cli.resolution import resolve
+from pgrl_cli.stacks import train_stack
 from pgrl_cli.words import written
 
 LECTURE = [name for name in shipped_names() if name.startswith("lecture/")]
@@ -86,3 +90,19 @@ def test_shipped_names_are_sorted_and_have_no_ending() -> None:
 def test_the_nearest_shipped_name_is_offered(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"Did you mean 'lecture/two_state'\?"):
         find("lecture/twostate.yaml", tmp_path)
+
+
+@pytest.mark.parametrize("name", shipped_sweeps())
+def test_every_shipped_sweep_trains_two_epochs(name: str, tmp_path: Path) -> None:
+    few = ["epochs=2", "steps_per_epoch=2", "seeds=2", "eval_period=1"]
+    spec = read_sweep(name, [*few, "samples=3"] if name == "findings/search" else few)
+    sweep = sweeps.begin(spec, planned(spec, 1), tmp_path, ["pgrl"])
+    for number in {cell.stack for cell in sweep.cells}:
+        wanted = [cell.id for cell in sweep.stack(number)]
+        train_stack(
+            sweep, number, wanted, pictures=False, watch=lambda done, reward: None, ended=lambda cell, book: None
+        )
+    assert {sweep.status(cell)["status"] for cell in sweep.cells} == {"completed"}
+    rows, notes = sweeps.finish(sweep, spec.metric)
+    assert not notes
+    assert len(rows) == len(sweep.cells) > 1
