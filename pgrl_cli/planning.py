@@ -11,10 +11,12 @@ import orjson
 from pgrl_cli.assembly import bytes_of, must_agree, scored_by
 from pgrl_cli.cells import Cell
 from pgrl_cli.config import Config, ConfigError, Problem
+from pgrl_cli.config.problems import listed, nearest, short
 from pgrl_cli.config.sweep_spec import Spec, folder_name
 from pgrl_cli.experiment import refuse_a_missing_gpu
 from pgrl_cli.resolution import resolve
 from pgrl_cli.stacks import json_of
+from pgrl_cli.training.measures import EVALUATED, METRICS
 from pgrl_cli.words import written
 
 MOST_BYTES = 500_000_000
@@ -66,6 +68,7 @@ class Plan:
 def planned(spec: Spec, processes: int) -> Plan:
     """The cells of a sweep with their stacks; every config is resolved. Raises ConfigError with all problems."""
     pieces, notes = _pieces(spec)
+    _refuse_an_unknown_metric(spec, pieces)
     stacks = list(stacked(pieces, processes)) if spec.launcher == "stacked" else [[piece] for piece in pieces]
     where = {piece.id: (number, place) for number, stack in enumerate(stacks) for place, piece in enumerate(stack)}
     cells = (
@@ -82,6 +85,18 @@ def planned(spec: Spec, processes: int) -> Plan:
     )
     work, runs = {piece.id: piece.work for piece in pieces}, {piece.id: piece.runs for piece in pieces}
     return Plan(tuple(cells), notes, work, runs)
+
+
+def _refuse_an_unknown_metric(spec: Spec, pieces: Sequence[Piece]) -> None:
+    names = [*METRICS, *EVALUATED]
+    for piece in pieces:
+        weights = piece.config.weights()
+        names += [f"reward/{word}" for word in weights if len(weights) > 1]
+    if spec.metric.name not in names:
+        known = list(dict.fromkeys(names))
+        name = spec.metric.name
+        message = f"metric: came {short(name)!r}; possible: {listed(known, 40)}.{nearest(name, known)}"
+        raise ConfigError([Problem(message, spec.file)])
 
 
 def stacked(pieces: Sequence[Piece], processes: int) -> Iterator[list[Piece]]:

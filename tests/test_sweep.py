@@ -315,3 +315,12 @@ def test_fail_fast_stops_at_the_first_failure():
     said = pgrl("--config", "grid.yaml", "--jobs", "2", "--fail-fast")
     assert said.exit_code == 1
     assert the_sweep().status(the_sweep().cells[1])["status"] in ("interrupted", "pending")  # if it had begun
+
+
+def test_a_metric_that_no_run_measures_is_refused_before_the_first_cell_starts():
+    Path("grid.yaml").write_text(GRID + "metric: mean_rewards\n")
+    said = pgrl("--config", "grid.yaml")
+    assert said.exit_code == 2
+    assert "metric: came 'mean_rewards'; possible: loss, mean_reward," in said.stderr
+    assert "Did you mean 'mean_reward'?" in said.stderr
+    assert not Path("runs").exists()

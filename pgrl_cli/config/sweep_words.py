@@ -1,39 +1,53 @@
-"""The words of a sweep: its keys checked, the values of its parameters laid out cell by cell."""
+"""The words of a sweep: the keys it may have, how else they are spelled, and what its cells are judged by."""
 
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
-from pgrl_cli import draws
 from pgrl_cli.config.kinds import told
-from pgrl_cli.config.problems import brief, listed, nearest, short
+from pgrl_cli.config.problems import LONGEST_WORD, listed, nearest, short
+from pgrl_cli.config.schema import KEYS, Name
 from pgrl_cli.registry import Seed
 
-METHODS = ("grid", "zip", "list", "random")
-LAUNCHERS = ("stacked", "processes", "ray")
-Samples = Annotated[int, Ge(1), Le(100_000)]
-SPEC_KEYS: Mapping[str, Any] = {
-    "method": Literal["grid", "zip", "list", "random"],
-    "samples": Samples,
-    "sampling_seed": Seed,
-    "launcher": Literal["stacked", "processes", "ray"],
-}
-"""Keys of a sweep that hold one value; `parameters`, `metric`, `base` and `name` come beside them."""
 MOST_CELLS = 100_000
-DISTRIBUTIONS = {
-    "uniform": ("min", "max"),
-    "log_uniform": ("min", "max"),
-    "integers": ("min", "max"),
-    "choice": ("values",),
+Samples = Annotated[int, Ge(1), Le(MOST_CELLS)]
+SPEC_KEYS: Mapping[str, tuple[Any, Any]] = {
+    "method": (Literal["grid", "zip", "list", "random"], "grid"),
+    "samples": (Samples, None),
+    "sampling_seed": (Seed, 0),
+    "launcher": (Literal["stacked", "processes", "ray"], "stacked"),
+    "name": (Name, None),
 }
-DIGITS = 6
-"""Significant digits of a drawn number: labels and configs stay readable."""
+"""Keys of a sweep that hold one value: what that may be, and the default."""
+TELLING = ("method", "parameters", "samples", "metric", "launcher")
+"""Keys that tell a sweep's file from a config."""
+OWN_KEYS = ("name", "base", "parameters", "metric", "method", "samples", "sampling_seed", "launcher")
+"""Keys of a sweep that are no keys of its cells; `name` names both."""
+OTHER_SWEEP_WORDS = {
+    "params": "parameters",
+    "sweep": "parameters",
+    "grid": "parameters",
+    "search_space": "parameters",
+    "param_space": "parameters",
+    "num_samples": "samples",
+    "n_samples": "samples",
+    "n_trials": "samples",
+    "run_cap": "samples",
+    "strategy": "method",
+    "sampler": "method",
+    "objective": "metric",
+    "random_seed": "sampling_seed",
+}
+"""How other tools spell a key of a sweep -> how it is spelled here."""
+METRIC_KEYS = ("name", "over", "goal")
 OVER = re.compile(r"last_([1-9][0-9]{0,8})_epochs|all_epochs|best_epoch")
+GOALS = ("maximize", "minimize")
+MOST_TOLD = 20
+"""Mistakes of one kind that are told."""
 
 
 @dataclass(frozen=True)
@@ -48,136 +62,35 @@ class Metric:
 
 def metric_of(written: Any) -> tuple[Metric, list[str]]:
     """The metric that a name or a map {name, over, goal} asks for, and what is wrong with it."""
+    wrong = [message for _, message in wrong_with_metric(written)]
+    given = {"name": written} if isinstance(written, str) else written
+    return (Metric() if wrong else Metric(**given)), wrong
+
+
+def wrong_with_metric(written: Any) -> Iterator[tuple[str | None, str]]:
+    """What is wrong with a metric as it was written: the key in it, and the words."""
     if isinstance(written, str):
         written = {"name": written}
     if not isinstance(written, dict):
-        return Metric(), [f"metric: came {told(written)}; write a name, or {{name: …, over: …, goal: …}}"]
-    wrong = [
-        f"metric: unknown key {short(str(key))!r}.{nearest(str(key), METRIC_KEYS)}"
-        for key in written
-        if key not in METRIC_KEYS
-    ]
-    values = {"name": "mean_reward", "over": "last_10_epochs", "goal": "maximize"} | written
-    if not isinstance(values["name"], str) or not values["name"]:
-        wrong.append(f"metric: name: came {told(values['name'])}; expected the name of a metric, such as mean_reward")
-    if not isinstance(values["over"], str) or not OVER.fullmatch(values["over"]):
-        wrong.append(
-            f"metric: over: came {told(values['over'])}; possible: last_10_epochs (any number), all_epochs, best_epoch"
-        )
-    if values["goal"] not in ("maximize", "minimize"):
-        wrong.append(f"metric: goal: came {told(values['goal'])}; possible: maximize, minimize")
-    return (Metric() if wrong else Metric(values["name"], values["over"], values["goal"])), wrong
-
-
-METRIC_KEYS = ("name", "over", "goal")
-
-
-def laid_out(method: str, parameters: Any, samples: int | None, sampling_seed: int) -> Iterator[dict[str, Any]]:
-    """The values of each cell by key, in the order of the sweep: of a grid the last key turns fastest."""
-    if method == "list":
-        yield from (dict(cell) for cell in parameters)
-    elif method == "zip":
-        yield from (dict(zip(parameters, values, strict=True)) for values in zip(*parameters.values(), strict=True))
-    elif method == "random":
-        for index in range(samples or 0):
-            yield {key: _drawn(key, values, sampling_seed, index) for key, values in parameters.items()}
-    else:
-        yield from (dict(zip(parameters, values, strict=True)) for values in product(*parameters.values()))
-
-
-def wrong_with(method: str, parameters: Any, samples: int | None) -> Iterator[tuple[str | None, str]]:
-    """What is wrong with the parameters: the key, where it is about one, and the words."""
-    if method == "list":
-        yield from _wrong_list(parameters)
+        yield None, f"metric: came {told(written)}; write a name, or {{name: …, over: …, goal: …}}"
         return
-    if not isinstance(parameters, dict):
-        yield None, f"parameters: came {told(parameters)}; write a map of keys to lists of values"
-        return
-    for key, values in parameters.items():
-        yield from ((key, message) for message in _wrong_values(method, key, values))
-    if method == "zip" and all(isinstance(values, list) for values in parameters.values()):
-        lengths = {key: len(values) for key, values in parameters.items()}
-        if len(set(lengths.values())) > 1:
-            each = ", ".join(f"{key} {length}" for key, length in lengths.items())
-            yield None, f"parameters: method zip pairs lists of one length; these have {each}"
-    if method == "grid" and all(isinstance(values, list) for values in parameters.values()):
-        cells = math.prod(len(values) for values in parameters.values())
-        if cells > MOST_CELLS:
-            yield None, f"parameters: {cells} cells are more than {MOST_CELLS}; use method: random with samples"
-    if method == "random" and samples is None:
-        yield None, "samples: method random needs a number of draws, such as samples: 40"
+    for key in [key for key in written if key not in METRIC_KEYS][:MOST_TOLD]:
+        hint = nearest(str(key), METRIC_KEYS)
+        yield key, f"metric: unknown key {short(str(key))!r}; possible: {listed(METRIC_KEYS)}.{hint}"
+    name, over, goal = (written.get(key, getattr(Metric, key)) for key in METRIC_KEYS)
+    if not isinstance(name, str) or not name:
+        yield "name", f"metric: name: came {told(name)}; expected the name of a metric, such as mean_reward"
+    if not isinstance(over, str) or not OVER.fullmatch(over):
+        possible = "last_10_epochs (or another number), all_epochs, best_epoch"
+        yield "over", f"metric: over: came {told(over)}; possible: {possible}"
+    if goal not in GOALS:
+        hint = nearest(goal, GOALS) if isinstance(goal, str) else ""
+        yield "goal", f"metric: goal: came {told(goal)}; possible: {listed(GOALS)}.{hint}"
 
 
-def _wrong_list(parameters: Any) -> Iterator[tuple[str | None, str]]:
-    if not isinstance(parameters, list) or not parameters or not all(isinstance(cell, dict) for cell in parameters):
-        yield None, "parameters: method list needs a list of maps, one for each cell: [{epochs: 50}, {epochs: 100}]"
-        return
-    for cell in parameters:
-        for key in cell:
-            if key in ("seed", "seeds"):
-                yield None, SEEDS_ARE_APART.format(key)
-
-
-def _wrong_values(method: str, key: str, values: Any) -> Iterator[str]:
-    if key in ("seed", "seeds"):
-        yield SEEDS_ARE_APART.format(key)
-    elif method == "random" and isinstance(values, dict):
-        yield from _wrong_distribution(key, values)
-    elif not isinstance(values, list):
-        where = "or {distribution: …}" if method == "random" else "or move it out of parameters"
-        yield f"{key}: came {told(values)}; write a list of values, [{short(brief(values))}], {where}"
-    elif not values:
-        yield f"{key}: the list is empty, so there is no cell"
-    elif method in ("grid", "random"):
-        twice = [value for index, value in enumerate(values) if _same_in(value, values[:index])]
-        if twice:
-            yield f"{key}: {brief(twice[0])} came twice; the same value is the same cell"
-
-
-SEEDS_ARE_APART = "{}: seeds are not swept; write seeds: beside parameters, and every cell has them all"
-
-
-def _same_in(value: Any, others: Sequence[Any]) -> bool:
-    return any(type(value) is type(other) and value == other for other in others[:1000])
-
-
-def _wrong_distribution(key: str, values: Mapping[str, Any]) -> Iterator[str]:
-    kind = values.get("distribution")
-    if not isinstance(kind, str) or kind not in DISTRIBUTIONS:
-        hint = nearest(kind, DISTRIBUTIONS) if isinstance(kind, str) else ""
-        yield f"{key}: distribution: came {told(kind)}; possible: {listed(DISTRIBUTIONS)}.{hint}"
-        return
-    asked = DISTRIBUTIONS[kind]
-    if set(values) - {"distribution"} != set(asked):
-        yield f"{key}: {kind} needs {listed(asked)}; came {listed(set(values) - {'distribution'}) or 'nothing'}"
-        return
-    if kind == "choice":
-        if not isinstance(values["values"], list) or not values["values"]:
-            yield f"{key}: values: came {told(values['values'])}; write a list that is not empty"
-        return
-    low, high = values["min"], values["max"]
-    kinds = (int,) if kind == "integers" else (int, float)
-    for name, bound in (("min", low), ("max", high)):
-        if isinstance(bound, bool) or not isinstance(bound, kinds) or not math.isfinite(bound):
-            yield f"{key}: {name}: came {told(bound)}; expected {'a whole' if kind == 'integers' else 'a'} number"
-            return
-    if low >= high:
-        yield f"{key}: min {brief(low)} is not below max {brief(high)}"
-    elif kind == "log_uniform" and low <= 0:
-        yield f"{key}: log_uniform needs min above 0; came {brief(low)}"
-
-
-def _drawn(key: str, values: Any, seed: int, index: int) -> Any:
-    """The value of one draw: more samples leave the first as they were, another key leaves the others'."""
-    generator = draws.generator(seed, f"sweep {key}", index)
-    if isinstance(values, list):
-        return values[int(generator.integers(len(values)))]
-    kind = values["distribution"]
-    if kind == "choice":
-        return values["values"][int(generator.integers(len(values["values"])))]
-    low, high = values["min"], values["max"]
-    if kind == "integers":
-        return int(generator.integers(low, high, endpoint=True))
-    uniform = generator.random()
-    value = low * (high / low) ** uniform if kind == "log_uniform" else low + (high - low) * uniform
-    return min(max(float(f"{value:.{DIGITS}g}"), low), high)
+def meant(key: str) -> str | None:
+    """The key of a sweep that a key of no kind was probably meant to be."""
+    if key in KEYS or len(key) > LONGEST_WORD:
+        return None
+    close = get_close_matches(key.lower().replace("-", "_"), OWN_KEYS, n=1, cutoff=0.8)
+    return OTHER_SWEEP_WORDS.get(key) or next(iter(close), None)

@@ -21,6 +21,22 @@ from pgrl_cli.training.rollouts import Rollout
 
 GROUPS = (-2, -1)
 """The axes prompt and response."""
+METRICS = (
+    "loss",
+    "mean_reward",
+    "shaped_reward",
+    "kl",
+    "entropy",
+    "clip_fraction",
+    "ratio_max",
+    "effective_sample_size",
+    "bounded_ratios",
+    "gradient_norm",
+    "zero_variance_groups",
+    "reward_std",
+    "response_length",
+)
+"""Measures of a step, in their order; a reward of several components adds each one's own."""
 EVALUATED = ("exact_match", "held_out_exact_match", "solution_probability", "lowest_solution_probability")
 """Measures of the policy that an epoch leaves: null but in the last line of an epoch in which they were measured."""
 MANY_TOKENS = 10_000

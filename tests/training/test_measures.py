@@ -3,7 +3,7 @@ import torch
 from training.lecture import config, records
 
 from pgrl_cli.assembly import assemble
-from pgrl_cli.training.measures import group_measures
+from pgrl_cli.training.measures import EVALUATED, METRICS, group_measures
 
 
 def test_groups_are_described_before_the_delta_mode_sees_them():
@@ -37,3 +37,9 @@ def test_the_solutions_probability_is_that_of_its_tokens_together_on_average_and
     last = list(run[-1].rows(one))[-1]
     assert last["solution_probability"] == pytest.approx(each.mean().item())
     assert last["lowest_solution_probability"] == pytest.approx(each.min().item())
+
+
+def test_the_metrics_are_those_that_a_line_holds_in_their_order():
+    one = config(epochs=1, steps_per_epoch=1)
+    (row,) = (row for record in records(one)[0] for row in record.rows(one))
+    assert tuple(row) == ("epoch", "step", *METRICS, *EVALUATED)
