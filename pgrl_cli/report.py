@@ -13,7 +13,8 @@ from pgrl_cli import statistics
 from pgrl_cli.cells import Cell, Sweep
 from pgrl_cli.config.problems import ConfigError, Problem
 from pgrl_cli.config.sweep_words import Metric
-from pgrl_cli.results import Found, Result, once, read
+from pgrl_cli.folders import Found
+from pgrl_cli.results import Result, once, read
 from pgrl_cli.runs import write_whole
 
 COLUMNS = ("runs", "failed", "mean", "standard_deviation", "iqm", "iqm_low", "iqm_high", "best")

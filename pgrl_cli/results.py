@@ -1,7 +1,6 @@
-"""What runs have measured: run folders found under paths, and one metric of each, read line by line."""
+"""What runs have measured: one metric of each, read line by line."""
 
-import glob
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,9 +9,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from pgrl_cli.cells import Sweep
-from pgrl_cli.config import yaml12
-from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, nearest, short
+from pgrl_cli.config.problems import ConfigError, Problem, listed, nearest, short
+from pgrl_cli.folders import Found, config_of, found, in_words, seeds_of
 from pgrl_cli.runs import Run, is_alive
 
 ONCE_AN_EPOCH = ("mean_reward", "shaped_reward", "zero_variance_groups", "reward_std", "response_length")
@@ -22,18 +20,7 @@ AT_ITS_END = ("exact_match", "held_out_exact_match", "solution_probability", "lo
 NOT_THE_EXPERIMENT = ("seed", "seeds", "log_seeds", "name", "log_every")
 """Keys of a config that runs of one experiment may differ in."""
 NO_METRIC = ("epoch", "step", "nonfinite")
-DEEPEST = 6
-"""Folders inside folders that are searched for runs."""
 MOST_NOTES = 6
-
-
-@dataclass(frozen=True)
-class Found:
-    """A run folder, plain, stacked or a cell; a cell that has not started has none yet."""
-
-    path: Path
-    parameters: Mapping[str, Any] | None = None
-    """Of a sweep's cell, what was swept."""
 
 
 @dataclass(frozen=True)
@@ -82,25 +69,6 @@ class Result:
             return np.asarray(best.reduce(alive, axis=0))
         first = 0 if over == "all_epochs" else self.epochs[-1] + 1 - int(over.split("_")[1])
         return alive[self.epochs >= first].mean(axis=0)
-
-
-def found(paths: Iterable[str | Path]) -> list[Found]:
-    """The runs that paths mean: run folders, sweeps, folders of them, or globs; each once.
-
-    Raises ConfigError for a path that holds none, and says what is there.
-    """
-    here: dict[Path, Found] = {}
-    problems = []
-    for path in paths:
-        matches = [Path(path)] if Path(path).exists() else _matching(str(path))
-        runs = [run for match in matches for run in _under(match, DEEPEST)]
-        if not runs:
-            problems.append(Problem(_nothing_at(Path(path), matches), short(str(path))))
-        for run in runs:
-            here.setdefault(run.path.resolve(), run)
-    if problems:
-        raise ConfigError(problems)
-    return list(here.values())
 
 
 def gathered(paths: Sequence[str | Path], metric: str) -> tuple[list[Result], list[str]]:
@@ -169,25 +137,6 @@ def read(run: Found, metric: str) -> Result:
     )
 
 
-def config_of(path: Path) -> Mapping[str, Any]:
-    """The resolved config of a run folder. Raises ConfigError where there is none."""
-    try:
-        config = yaml12.read((path / "config.yaml").read_text(encoding="utf-8"), "config.yaml")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([Problem(f"is no run folder: config.yaml: {_told(error)}", str(path))]) from error
-    if not isinstance(config, dict):
-        raise ConfigError([Problem("is no run folder: config.yaml is no config", str(path))])
-    return config
-
-
-def seeds_of(config: Mapping[str, Any]) -> tuple[int, ...]:
-    """The seeds of a run folder's config, in the order of its metrics."""
-    seeds = config.get("seeds")
-    if seeds is None:
-        return (config.get("seed", 0),)
-    return tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
-
-
 def _status_of(path: Path) -> tuple[str, tuple[int, ...]]:
     """How a run stands, and which of its seeds have failed. Raises ConfigError where status.json cannot be read."""
     try:
@@ -198,45 +147,7 @@ def _status_of(path: Path) -> tuple[str, tuple[int, ...]]:
         seeds = told.get("seeds") or ()
         return status, tuple(each["seed"] for each in seeds if each["status"] == "failed")
     except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
-        raise ConfigError([Problem(f"status.json cannot be read: {_told(error)}", str(path))]) from error
-
-
-def _matching(pattern: str) -> list[Path]:
-    return [Path(name) for name in sorted(glob.glob(pattern))]  # noqa: PTH207 - Path.glob takes no absolute pattern
-
-
-def _under(path: Path, deepest: int) -> list[Found]:
-    if (path / "cells.jsonl").is_file():
-        return [Found(path / cell.folder, cell.parameters) for cell in _cells(path)]
-    if (path / "config.yaml").is_file():
-        return [Found(path, _parameters_of_cell(path))]
-    if path.is_dir() and deepest > 0:
-        return [run for inner in sorted(path.iterdir()) if inner.is_dir() for run in _under(inner, deepest - 1)]
-    return []
-
-
-def _cells(path: Path) -> Sequence[Any]:
-    try:
-        return Sweep(path).cells
-    except (ValueError, TypeError) as error:
-        raise ConfigError([Problem(f"cells.jsonl is damaged: {brief(str(error))}", str(path))]) from error
-
-
-def _parameters_of_cell(path: Path) -> Mapping[str, Any] | None:
-    """What was swept, of a folder cells/NAME in a sweep's folder."""
-    parents = path.resolve().parents
-    if len(parents) < 2 or not (parents[1] / "cells.jsonl").is_file():
-        return None
-    return next((c.parameters for c in _cells(parents[1]) if parents[1] / c.folder == path.resolve()), None)
-
-
-def _nothing_at(path: Path, matches: Sequence[Path]) -> str:
-    if not matches:
-        return "there is no such folder, and no folder of that pattern"
-    if path.is_file():
-        return "is a file; name the run folder that it lies in"
-    inside = [inner.name for match in matches if match.is_dir() for inner in sorted(match.iterdir())]
-    return f"holds no run; in it {'there is ' + listed(inside, 5) if inside else 'is nothing'}"
+        raise ConfigError([Problem(f"status.json cannot be read: {in_words(error)}", str(path))]) from error
 
 
 def _once_an_epoch(metric: str) -> bool:
@@ -289,7 +200,3 @@ def once(problems: Sequence[Problem]) -> list[Problem]:
 def _first(notes: Sequence[str]) -> list[str]:
     more = len(notes) - MOST_NOTES
     return [*notes[:MOST_NOTES], f"… and {more} more of the kind"] if more > 0 else list(notes)
-
-
-def _told(error: Exception) -> str:
-    return str(error.strerror) if isinstance(error, OSError) else brief(str(error))

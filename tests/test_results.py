@@ -10,7 +10,8 @@ import pytest
 from by_hand import rewards, run_folder, sweep_folder
 
 from pgrl_cli.config import ConfigError
-from pgrl_cli.results import Found, found, gathered, read
+from pgrl_cli.folders import Found, found
+from pgrl_cli.results import gathered, read
 from pgrl_cli.runs import Run, process_started
 
 

@@ -1,0 +1,104 @@
+"""Run folders: found under the paths that people name, with their configs. Files, no torch."""
+
+import glob
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pgrl_cli.cells import Cell, Sweep
+from pgrl_cli.config import yaml12
+from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, short
+
+DEEPEST = 6
+"""Folders inside folders that are searched for runs."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run folder, plain, stacked or a cell; a cell that has not started has none yet."""
+
+    path: Path
+    parameters: Mapping[str, Any] | None = None
+    """Of a sweep's cell, what was swept."""
+
+
+def found(paths: Iterable[str | Path]) -> list[Found]:
+    """The runs that paths mean: run folders, sweeps, folders of them, or globs; each once.
+
+    Raises ConfigError for a path that holds none, and says what is there.
+    """
+    here: dict[Path, Found] = {}
+    problems = []
+    for path in paths:
+        matches = [Path(path)] if Path(path).exists() else _matching(str(path))
+        runs = [run for match in matches for run in _under(match, DEEPEST)]
+        if not runs:
+            problems.append(Problem(_nothing_at(Path(path), matches), short(str(path))))
+        for run in runs:
+            here.setdefault(run.path.resolve(), run)
+    if problems:
+        raise ConfigError(problems)
+    return list(here.values())
+
+
+def config_of(path: Path) -> Mapping[str, Any]:
+    """The resolved config of a run folder. Raises ConfigError where there is none."""
+    try:
+        config = yaml12.read((path / "config.yaml").read_text(encoding="utf-8"), "config.yaml")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError([Problem(f"is no run folder: config.yaml: {in_words(error)}", str(path))]) from error
+    if not isinstance(config, dict):
+        raise ConfigError([Problem("is no run folder: config.yaml is no config", str(path))])
+    return config
+
+
+def seeds_of(config: Mapping[str, Any]) -> tuple[int, ...]:
+    """The seeds of a run folder's config, in the order of its metrics."""
+    seeds = config.get("seeds")
+    if seeds is None:
+        return (config.get("seed", 0),)
+    return tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+
+
+def _matching(pattern: str) -> list[Path]:
+    return [Path(name) for name in sorted(glob.glob(pattern))]  # noqa: PTH207 - Path.glob takes no absolute pattern
+
+
+def _under(path: Path, deepest: int) -> list[Found]:
+    if (path / "cells.jsonl").is_file():
+        return [Found(path / cell.folder, cell.parameters) for cell in _cells(path)]
+    if (path / "config.yaml").is_file():
+        return [Found(path, _parameters_of_cell(path))]
+    if path.is_dir() and deepest > 0:
+        return [run for inner in sorted(path.iterdir()) if inner.is_dir() for run in _under(inner, deepest - 1)]
+    return []
+
+
+def _cells(path: Path) -> Sequence[Cell]:
+    try:
+        return Sweep(path).cells
+    except (ValueError, TypeError) as error:
+        raise ConfigError([Problem(f"cells.jsonl is damaged: {brief(str(error))}", str(path))]) from error
+
+
+def _parameters_of_cell(path: Path) -> Mapping[str, Any] | None:
+    """What was swept, of a folder cells/NAME in a sweep's folder."""
+    parents = path.resolve().parents
+    if len(parents) < 2 or not (parents[1] / "cells.jsonl").is_file():
+        return None
+    return next((c.parameters for c in _cells(parents[1]) if parents[1] / c.folder == path.resolve()), None)
+
+
+def _nothing_at(path: Path, matches: Sequence[Path]) -> str:
+    if not matches:
+        return "there is no such folder, and no folder of that pattern"
+    if path.is_file():
+        return "is a file; name the run folder that it lies in"
+    inside = [inner.name for match in matches if match.is_dir() for inner in sorted(match.iterdir())]
+    return f"holds no run; in it {'there is ' + listed(inside, 5) if inside else 'is nothing'}"
+
+
+def in_words(error: Exception) -> str:
+    """An error, without what Python adds to it."""
+    return str(error.strerror) if isinstance(error, OSError) else brief(str(error))

@@ -1,0 +1,196 @@
+"""`pgrl plot`, `pgrl compare` and `pgrl runs export`: what they print where, and what a mistake costs."""
+
+import csv
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from by_hand import rewards, run_folder, sweep_folder
+from typer.testing import CliRunner
+
+from pgrl_cli.cli import app
+
+PLAIN = {"COLUMNS": "400", "NO_COLOR": "1", "FORCE_COLOR": None, "GITHUB_ACTIONS": None, "PY_COLORS": None}
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+def pgrl(*words: str) -> Said:
+    result = CliRunner().invoke(app, words, env=PLAIN)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Said(result.exit_code, *(re.sub(r"\x1b\[[0-9;]*m", "", text) for text in (result.stdout, result.stderr)))
+
+
+@pytest.fixture(autouse=True)
+def _a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def sweep() -> Path:
+    """A sweep of two keys, each cell with six seeds."""
+    parameters = [{"delta_mode": delta, "clip": clip} for delta in ("rewards", "max_rewards") for clip in (0.1, 0.2)]
+    for number, cell in enumerate(sweep_folder(Path("sweep"), parameters)):
+        values = [[number + 0.1 * seed + step for seed in range(6)] for step in range(3)]
+        rewards(cell, range(6), values, **parameters[number])
+    return Path("sweep")
+
+
+# plot
+
+
+@pytest.mark.parametrize("kind", ["curves", "final", "heatmap", "profile"])
+def test_plot_writes_picture_and_numbers_into_the_folder_and_prints_the_picture_last(sweep: Path, kind: str) -> None:
+    said = pgrl("plot", "sweep", "--kind", kind)
+    assert (said.code, said.err) == (0, "")
+    assert said.out.splitlines() == [f"sweep/{kind}-mean_reward.csv", f"sweep/{kind}-mean_reward.png"]
+    assert (sweep / f"{kind}-mean_reward.png").read_bytes().startswith(b"\x89PNG")
+    table = list(csv.DictReader((sweep / f"{kind}-mean_reward.csv").read_text().splitlines()))
+    assert {row["delta_mode"] for row in table} == {"rewards", "max_rewards"}
+
+
+@pytest.mark.usefixtures("sweep")
+def test_a_picture_of_several_paths_lies_in_the_working_folder_and_a_rerun_overwrites_it() -> None:
+    for _ in range(2):
+        assert pgrl("plot", "sweep/cells/*clip=0.1*", "sweep").out.splitlines()[-1] == "curves-mean_reward.png"
+    assert sorted(path.name for path in Path().iterdir()) == [
+        "curves-mean_reward.csv",
+        "curves-mean_reward.png",
+        "sweep",
+    ]
+
+
+@pytest.mark.usefixtures("sweep")
+@pytest.mark.parametrize("suffix", ["svg", "pdf"])
+def test_the_suffix_of_out_says_the_format(suffix: str) -> None:
+    assert pgrl("plot", "sweep", "--out", f"picture.{suffix}").code == 0
+    assert Path(f"picture.{suffix}").stat().st_size > 1000
+    assert Path("picture.csv").exists()
+
+
+@pytest.mark.usefixtures("sweep")
+@pytest.mark.parametrize("name", ["mine.png", "mine.csv"])
+def test_a_file_of_the_users_own_is_not_overwritten(name: str) -> None:
+    Path(name).write_text("mine")
+    said = pgrl("plot", "sweep", "--out", "mine.png")
+    assert said.code == 2
+    assert name in said.err
+    assert Path(name).read_text() == "mine"
+    assert len(list(Path().glob("mine.*"))) == 1
+
+
+@pytest.mark.usefixtures("sweep")
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nowhere"], "there is no such folder, and no folder of that pattern"),
+        (["sweep", "--metric", "mean_rewards"], "Did you mean 'mean_reward'"),
+        (["sweep", "--kind", "curve"], "Did you mean 'curves'"),
+        (["sweep", "--statistic", "median"], "possible: mean, iqm"),
+        (["sweep", "--over", "last_epochs"], "possible: last_10_epochs"),
+        (["sweep", "--out", "picture.jpg"], "the suffix is one of .png, .svg, .pdf"),
+        (["sweep", "--out", "nowhere/picture.png"], "there is no folder nowhere"),
+        (["sweep", "--by", "delta_modes"], "Did you mean 'delta_mode'"),
+        (["sweep", "--kind", "heatmap", "--by", "clip"], "these runs differ in delta_mode, clip"),
+        (["sweep", "--kind", "final", "--smooth", "3"], "smooths curves"),
+        (["sweep/cells/*rewards,clip=0.1*", "--kind", "heatmap"], "these runs differ in delta_mode"),
+    ],
+)
+def test_a_mistake_is_told_with_its_fix_and_no_picture_is_made(words: list[str], told: str) -> None:
+    said = pgrl("plot", *words)
+    assert (said.code, said.out) == (2, "")
+    assert told in said.err
+    assert not [*Path().rglob("*.png"), *Path("sweep").glob("*.csv")]
+
+
+def test_notes_on_what_is_missing_go_to_standard_error(sweep: Path) -> None:
+    cells = sorted((sweep / "cells").iterdir())
+    (cells[0] / "metrics.jsonl").write_text("garbage\n")
+    (cells[1] / "status.json").write_text('{"status": "interrupted"}')
+    said = pgrl("plot", "sweep")
+    assert said.code == 0
+    assert "is interrupted: its last epoch is 2" in said.err
+    assert "left out" in said.err
+    assert said.out.splitlines()[-1].endswith(".png")
+
+
+def test_a_reward_of_ones_own_has_a_file_name_that_any_system_takes() -> None:
+    run_folder(Path("run"), 5, {"reward/my rewards.py:points": [1.0, 2.0]})
+    said = pgrl("plot", "run", "--metric", "reward/my rewards.py:points")
+    assert said.out.splitlines()[-1] == "run/curves-reward-my-rewards.py-points.png"
+
+
+# compare
+
+
+@pytest.fixture
+def pair() -> None:
+    rewards(Path("a"), range(6), [[1.0] * 6], learning_rate=0.1)
+    rewards(Path("b"), range(1, 7), [[1.4, 1.5, 1.6, 1.5, 1.4, 0.9]], learning_rate=0.2)
+
+
+@pytest.mark.usefixtures("pair")
+def test_compare_ends_in_one_plain_sentence_and_notes_the_seeds_left_out() -> None:
+    said = pgrl("compare", "a", "b")
+    lines = said.out.splitlines()
+    assert said.code == 0
+    assert re.fullmatch(r"B ends 0\.48 higher \[0\.4\d, 0\.5\d\], better in 100 % of 5 seeds\.", lines[-1])
+    assert lines[0] == "A  a   1.000"
+    assert said.err == "note: not on both sides, and left out: seed 0, 6\n"
+
+
+@pytest.mark.usefixtures("pair")
+def test_compare_as_json_is_one_object_with_everything() -> None:
+    told = json.loads(pgrl("compare", "a", "b", "--json").out)
+    assert told["difference"] == pytest.approx(0.48)
+    assert (told["n"], told["seeds"], told["metric"]) == (5, [1, 2, 3, 4, 5], "mean_reward")
+    assert told["sentence"].startswith("B ends 0.48 higher")
+    assert set(told) >= {"low", "high", "probability_of_improvement", "probability_interval", "mean_a", "mean_b"}
+
+
+@pytest.mark.usefixtures("sweep", "pair")
+def test_compare_refuses_a_side_of_several_experiments_and_sides_without_a_common_seed() -> None:
+    said = pgrl("compare", "sweep", "a")
+    assert (said.code, said.out) == (2, "")
+    assert "holds 4 experiments, which differ in delta_mode, clip" in said.err
+    rewards(Path("c"), [90, 91], [[1.0, 2.0]])
+    said = pgrl("compare", "a", "c")
+    assert said.code == 2
+    assert "no seed in common" in said.err
+
+
+# runs export
+
+
+def test_export_writes_to_standard_output_or_into_a_file() -> None:
+    run_folder(Path("run"), [3, 7], {"loss": [[0.5, 0.25]]})
+    assert pgrl("runs", "export", "run", "--seed", "7").out == '{"epoch":0,"step":0,"loss":0.25}\n'
+    assert pgrl("runs", "export", "run", "--format", "csv").out == "seed,epoch,step,loss\n3,0,0,0.5\n7,0,0,0.25\n"
+    said = pgrl("runs", "export", "run", "--format", "npz", "--out", "run.npz")
+    assert (said.code, said.out) == (0, "run.npz\n")
+    assert Path("run.npz").read_bytes().startswith(b"PK")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--format", "npz"], "name a file: --out"),
+        (["--format", "xml"], "possible: jsonl, csv, npz"),
+        (["--seed", "5"], "has no seed 5; it has 3, 7"),
+    ],
+)
+def test_an_export_that_cannot_be_is_told(words: list[str], told: str) -> None:
+    run_folder(Path("run"), [3, 7], {"loss": [[0.5, 0.25]]})
+    said = pgrl("runs", "export", "run", *words)
+    assert (said.code, said.out) == (2, "")
+    assert told in said.err
