@@ -8,6 +8,7 @@ runs/2026-11-30_09-15-00-deltas-3fa9c1/
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ class Cell:
     parameters: Mapping[str, Any]
     config: Mapping[str, Any]
     """The config as JSON holds it."""
+    sources: Mapping[str, str | None]
+    """The SHA-256 of each file that a reward of the user's own lies in, by its path."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,18 @@ class Sweep:
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """The cells in their order. Raises ValueError where the file is damaged, OSError where it is not there."""
-        return tuple(Cell(**line) for line in runs.read_lines(self.folder / "cells.jsonl"))
+        path = self.folder / "cells.jsonl"
+        if not path.read_bytes().endswith(b"\n"):
+            raise ValueError("cells.jsonl is cut off")
+        try:
+            cells = tuple(Cell(**line) for line in runs.read_lines(path))
+        except TypeError as error:
+            raise ValueError(f"cells.jsonl is damaged: {error}") from error
+        if astray := [
+            cell.folder for cell in cells if Path(cell.folder).parts[:1] != ("cells",) or ".." in cell.folder
+        ]:
+            raise ValueError(f"cells.jsonl is damaged: {astray[0]} is no cell's folder")
+        return cells
 
     def stack(self, number: int) -> list[Cell]:
         """The cells that train together, side by side in this order."""
@@ -71,3 +85,11 @@ class Sweep:
 def lines_of(cells: Iterable[Cell]) -> str:
     """The text of cells.jsonl."""
     return b"".join(runs.to_json(asdict(cell)) for cell in cells).decode()
+
+
+def digest_of(path: Path) -> str | None:
+    """The SHA-256 of a file; None where it cannot be read."""
+    try:
+        return sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None

@@ -69,7 +69,7 @@ def sweep(
                 return
             folder = sweeps.begin(spec, plan, runs_dir, ["pgrl", *sys.argv[1:]])
         else:
-            folder = sweeps.reopened(resume, spec)
+            folder = sweeps.reopened(resume, spec, retry_failed)
         wanted = sweeps.missing(folder, retry_failed)
         if dry_run:
             print(*(f"{cell.label}   {folder.status(cell)['status']}" for cell in wanted), sep="\n")

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from pgrl_cli.assembly import bytes_of, must_agree, scored_by
-from pgrl_cli.cells import Cell
+from pgrl_cli.cells import Cell, digest_of
 from pgrl_cli.config import Config, ConfigError, Problem
 from pgrl_cli.config.problems import listed, nearest, short
 from pgrl_cli.config.sweep_spec import Spec, folder_name
@@ -19,6 +19,8 @@ from pgrl_cli.stacks import json_of
 from pgrl_cli.training.measures import EVALUATED, METRICS
 from pgrl_cli.words import written
 
+ID_DIGITS = 12
+"""Of a hash in hexadecimal: among 100,000 cells two share one with a probability of 2e-5."""
 MOST_BYTES = 500_000_000
 """What the tensors of a stack may take."""
 
@@ -37,7 +39,7 @@ class Piece:
         digest = sha256(written(self.config).encode())
         for path in self.config.sources.values():
             digest.update(path.read_bytes())
-        return digest.hexdigest()[:8]
+        return digest.hexdigest()[:ID_DIGITS]
 
     @property
     def runs(self) -> int:
@@ -80,6 +82,7 @@ def planned(spec: Spec, processes: int) -> Plan:
             place=where[piece.id][1],
             parameters=piece.parameters,
             config=json_of(piece.config),
+            sources={str(path): digest_of(path) for path in piece.config.sources.values()},
         )
         for piece in pieces
     )

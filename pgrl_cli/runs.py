@@ -220,7 +220,7 @@ def now() -> str:
 
 def is_alive(status: Mapping[str, Any]) -> bool:
     """Whether the process that a status names still runs on this host; a process of another host may."""
-    if status.get("status") not in ("pending", "running"):
+    if status.get("status") not in ("pending", "running") or "pid" not in status:
         return False
     if status.get("host") != socket.gethostname():
         return True

@@ -290,8 +290,59 @@ def test_a_sweep_in_use_is_not_resumed_and_neither_is_another_one_nor_no_sweep()
         sweeps.reopened(sweep.folder, read_sweep("other.yaml"))
     with pytest.raises(ConfigError, match="there is no such folder"):
         sweeps.reopened(Path("nowhere"), None)
-    with pytest.raises(ConfigError, match="is no sweep's folder"):
+    with pytest.raises(ConfigError, match="is no sweep's folder: cells.jsonl: No such file"):
         sweeps.reopened(Path("runs"), None)
+
+
+def test_a_sweep_whose_files_are_damaged_says_so_and_a_status_that_cannot_be_read_is_nobodys():
+    sweep = begun(GRID)
+    folder, whole = sweep.folder, (sweep.folder / "cells.jsonl").read_bytes()
+    for status in (b"", b"[]", b'{"status":"running"}', b"{"):
+        (folder / "status.json").write_bytes(status)
+        assert len(sweeps.reopened(folder, None).cells) == 4
+    for cells, told in (
+        (whole[:-5], "cut off"),
+        (b'{"id":1}\n', "damaged"),
+        (whole.replace(b'"cells/', b'"../'), "no cell's folder"),
+        (b"garbage\n", "damaged"),
+    ):
+        (folder / "cells.jsonl").write_bytes(cells)
+        with pytest.raises(ConfigError, match=told):
+            sweeps.reopened(folder, None)
+    (folder / "cells.jsonl").write_bytes(whole)
+    (folder / "sweep.yaml").write_text("name: x\n")
+    with pytest.raises(ConfigError, match="cannot be resumed: 'metric'"):
+        sweeps.reopened(folder, None)
+
+
+def test_a_reward_of_ones_own_that_has_changed_is_not_mixed_into_a_sweep():
+    Path("mine.py").write_text("def points(prompt, response):\n    return 1.0\n")
+    sweep = begun(FOUR_SEEDS.format("[sort_exact_reward, mine.py:points]"))
+    (sweep.folder / "status.json").write_bytes(b"{}")
+    assert sweeps.reopened(sweep.folder, None)
+    Path("mine.py").write_text("def points(prompt, response):\n    return 2.0\n")
+    with pytest.raises(ConfigError, match="mine.py is not what it was when the sweep began"):
+        sweeps.reopened(sweep.folder, None)
+    assert sweeps.reopened(sweep.folder, None, retry_failed=True)
+
+
+def test_a_reward_that_asks_for_input_fails_its_cell_and_hangs_nothing():
+    Path("mine.py").write_text("def points(prompt, response):\n    return float(input())\n")
+    Path("grid.yaml").write_text(FOUR_SEEDS.format("[sort_exact_reward, mine.py:points]"))
+    said = pgrl("--config", "grid.yaml", "--jobs", "1")
+    assert said.exit_code == 1
+    assert [the_sweep().status(cell)["status"] for cell in the_sweep().cells] == ["completed", "failed"]
+    assert "EOFError" in said.stderr
+
+
+def test_a_cell_whose_folder_cannot_be_made_fails_with_the_reason():
+    sweep = begun(GRID)
+    (sweep.folder / sweep.cells[0].folder).write_text("in the way")
+    (sweep.folder / "status.json").write_bytes(b"{}")
+    said = pgrl("--resume", str(sweep.folder), "--jobs", "1")
+    assert said.exit_code == 1
+    assert f"failed: {sweep.cells[0].label}: NotADirectoryError" in said.stderr
+    assert "SIGABRT" not in said.stderr
 
 
 def test_every_cell_is_checked_before_the_first_starts_and_all_mistakes_are_told():
