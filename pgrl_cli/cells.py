@@ -6,7 +6,7 @@ runs/2026-11-30_09-15-00-deltas-3fa9c1/
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -35,7 +35,7 @@ class Cell:
     parameters: Mapping[str, Any]
     config: Mapping[str, Any]
     """The config as JSON holds it."""
-    sources: Mapping[str, str | None]
+    sources: Mapping[str, str | None] = field(default_factory=dict)
     """The SHA-256 of each file that a reward of the user's own lies in, by its path."""
 
 
@@ -55,10 +55,9 @@ class Sweep:
             cells = tuple(Cell(**line) for line in runs.read_lines(path))
         except TypeError as error:
             raise ValueError(f"cells.jsonl is damaged: {error}") from error
-        if astray := [
-            cell.folder for cell in cells if Path(cell.folder).parts[:1] != ("cells",) or ".." in cell.folder
-        ]:
-            raise ValueError(f"cells.jsonl is damaged: {astray[0]} is no cell's folder")
+        for parts in (Path(cell.folder).parts for cell in cells):
+            if len(parts) != 2 or parts[0] != "cells" or parts[1] == "..":
+                raise ValueError(f"cells.jsonl is damaged: {'/'.join(parts)} is no cell's folder")
         return cells
 
     def stack(self, number: int) -> list[Cell]:

@@ -290,7 +290,7 @@ def test_a_sweep_in_use_is_not_resumed_and_neither_is_another_one_nor_no_sweep()
         sweeps.reopened(sweep.folder, read_sweep("other.yaml"))
     with pytest.raises(ConfigError, match="there is no such folder"):
         sweeps.reopened(Path("nowhere"), None)
-    with pytest.raises(ConfigError, match="is no sweep's folder: cells.jsonl: No such file"):
+    with pytest.raises(ConfigError, match=r"is no sweep's folder: cells\.jsonl: No such file"):
         sweeps.reopened(Path("runs"), None)
 
 
@@ -321,7 +321,7 @@ def test_a_reward_of_ones_own_that_has_changed_is_not_mixed_into_a_sweep():
     (sweep.folder / "status.json").write_bytes(b"{}")
     assert sweeps.reopened(sweep.folder, None)
     Path("mine.py").write_text("def points(prompt, response):\n    return 2.0\n")
-    with pytest.raises(ConfigError, match="mine.py is not what it was when the sweep began"):
+    with pytest.raises(ConfigError, match=r"mine\.py is not what it was when the sweep began"):
         sweeps.reopened(sweep.folder, None)
     assert sweeps.reopened(sweep.folder, None, retry_failed=True)
 
