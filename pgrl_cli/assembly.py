@@ -109,8 +109,10 @@ def multiplications(config: Config, task: Task, policies: Sequence[Policy]) -> f
 
 
 def _cores() -> int:
-    """The processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The processors that this process may use: no more than OMP_NUM_THREADS, by which a sweep shares them out."""
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return min(there, int(asked)) if asked.isdecimal() and int(asked) > 0 else there
 
 
 @contextmanager

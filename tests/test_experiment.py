@@ -200,7 +200,8 @@ def test_a_gpu_that_is_not_there_is_refused_before_a_folder_is_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_small_work_gets_one_thread_and_gives_the_others_back():
+def test_small_work_gets_one_thread_and_gives_the_others_back(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     config = resolve(layers_from(SHORT)).config
     parts, state = assemble([config])
     before = torch.get_num_threads()
@@ -210,6 +211,9 @@ def test_small_work_gets_one_thread_and_gives_the_others_back():
             assert torch.get_num_threads() == 1
         with threads_for(1e12):
             assert torch.get_num_threads() == len(os.sched_getaffinity(0))
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as a sweep's processes have it, so that they leave each other room
+        with threads_for(1e12):
+            assert torch.get_num_threads() == 1
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
