@@ -110,7 +110,13 @@ def _cores() -> int:
 def _plan_lines(spec: "Spec", plan: "Plan") -> list[str]:
     stacks = sorted({cell.stack for cell in plan.cells})
     runs = sum(plan.runs.values())
-    lines = [f"{len(plan.cells)} cells, {runs} runs, {len(stacks)} stacks, {sum(plan.work.values())} optimizer steps"]
+    counts = [
+        (len(plan.cells), "cell"),
+        (runs, "run"),
+        (len(stacks), "stack"),
+        (sum(plan.work.values()), "optimizer step"),
+    ]
+    lines = [", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts)]
     for number in stacks:
         members = [cell for cell in plan.cells if cell.stack == number]
         lines.append(f"stack {number}: {sum(plan.runs[cell.id] for cell in members)} runs")

@@ -86,6 +86,8 @@ def planned(spec: Spec, processes: int) -> Plan:
         )
         for piece in pieces
     )
+    large = [piece for piece in pieces if piece.bytes > 2 * MOST_BYTES]
+    notes += tuple(f"the cell {p.label} takes about {p.bytes / 1e9:.1f} GB: its seeds share one stack" for p in large)
     work, runs = {piece.id: piece.work for piece in pieces}, {piece.id: piece.runs for piece in pieces}
     return Plan(tuple(cells), notes, work, runs)
 

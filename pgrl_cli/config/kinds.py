@@ -35,7 +35,7 @@ def described(annotation: Any) -> str:
     """What an annotation allows, in words."""
     origin, members = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        bounds = [words for bound in members[1:] if (words := _bound(bound))]
+        bounds = [words for bound in members[1:] if (words := _bound(bound, of_list=get_origin(members[0]) is list))]
         return " ".join([described(members[0]), ", ".join(bounds)]).strip()
     if origin in (Union, UnionType):
         return " or ".join(described(member) for member in members)
@@ -64,10 +64,13 @@ def told(value: Any) -> str:
 def _several(annotation: Any) -> str:
     if get_origin(annotation) is list:
         return f"lists of {_several(get_args(annotation)[0])}"
+    if get_origin(annotation) is Annotated:
+        kind, *bounds = get_args(annotation)
+        return " ".join([_several(kind), ", ".join(words for bound in bounds if (words := _bound(bound)))]).strip()
     return f"{described(annotation).removeprefix('a ')}s"
 
 
-def _bound(bound: Any) -> str:
+def _bound(bound: Any, of_list: bool = False) -> str:
     if isinstance(bound, Le) and bound.le >= HUGE:  # type: ignore[operator]
         return ""  # told where it is passed
     for kind, (word, attribute) in BOUNDS.items():
@@ -75,7 +78,8 @@ def _bound(bound: Any) -> str:
             return f"{word} {getattr(bound, attribute)}"
     if isinstance(bound, MinLen):
         return "that is not empty" if bound.min_length == 1 else f"of at least {bound.min_length} characters"
-    return f"of at most {bound.max_length} characters" if isinstance(bound, MaxLen) else ""
+    unit = "" if of_list else " characters"
+    return f"of at most {bound.max_length}{unit}" if isinstance(bound, MaxLen) else ""
 
 
 def _likely_fix(annotation: Any, value: Any) -> str:

@@ -382,3 +382,9 @@ def test_a_long_word_is_told_in_a_message_that_can_be_read(problems: Problems, t
     (problem,) = problems(text.format("x" * size))
     assert problem.startswith("mine.yaml:1: ")
     assert len(problem) < 2000
+
+
+def test_a_list_of_seeds_that_is_none_is_told_what_a_list_of_seeds_is(problems: Problems) -> None:
+    (problem,) = problems("seeds: 0\n")
+    assert "a whole number from 1, up to 100000 or a list of whole numbers from 0 that is not empty" in problem
+    assert "characters" not in problem
