@@ -260,7 +260,8 @@ class Notebook:
 
 def _title(config: Config) -> str:
     reward = " + ".join(config.weights())
-    seeds = f"seed {config.seed}" if config.seeds is None else f"{len(config.run_seeds)} seeds"
+    many = len(config.run_seeds) > 1
+    seeds = f"{len(config.run_seeds)} seeds" if many else f"seed {config.run_seeds[0]}"
     return f"{config.name}: {config.delta_mode}, {config.loss_mode} loss, {seeds}\n{reward}"
 
 
