@@ -255,7 +255,7 @@ def really_sorts(page: Page) -> None:
     shown = "pgrl train --config findings/{} seeds='[1000, …, 1127]'"
     names = {
         "really_sorts": "the lecture's budget",
-        "sorts_with_few_samples": "a point for each right position, one more for all",
+        "sorts_from_240_samples": "a point for each right position, ten for all",
     }
     page.show(*(shown.format(name) for name in names))
     rows = []
