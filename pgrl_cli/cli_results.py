@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,9 +13,18 @@ from pgrl_cli.console import err, failures_told, print_json
 
 if TYPE_CHECKING:
     from pgrl_cli.config.sweep_words import Metric
+    from pgrl_cli.plots.tables import Table as PlotTable
     from pgrl_cli.results import Result
 
-KINDS = ("curves", "final", "heatmap", "profile")
+USED_BY = {
+    "curves": ("--metric", "--by", "--statistic", "--smooth"),
+    "final": ("--metric", "--by", "--statistic", "--over"),
+    "heatmap": ("--metric", "--by", "--statistic", "--over"),
+    "profile": ("--metric", "--by", "--over"),
+    "run": (),
+}
+"""The options that say something of each kind of picture."""
+KINDS = tuple(USED_BY)
 FORMATS = ("jsonl", "csv", "npz")
 runs_app = typer.Typer(help="Look at finished runs.", no_args_is_help=True)
 
@@ -25,51 +35,53 @@ Over = Annotated[str, typer.Option("--over", help="last_N_epochs, all_epochs or 
 
 def plot(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Runs, sweeps, folders of them, or globs.")],
-    metric: MetricName = "mean_reward",
+    metric: Annotated[
+        str | None, typer.Option("--metric", "-m", help="A metric of metrics.jsonl; mean_reward without it.")
+    ] = None,
     by: Annotated[
         str | None, typer.Option("--by", help="Group by these keys of the configs: delta_mode, or two, as in a,b.")
     ] = None,
-    kind: Annotated[str, typer.Option("--kind", "-k", help="curves, final, heatmap or profile.")] = "curves",
-    statistic: Annotated[str, typer.Option("--statistic", help="mean, or iqm: the interquartile mean.")] = "mean",
-    over: Over = "last_10_epochs",
-    smooth: Annotated[int, typer.Option("--smooth", min=1, help="Average each run over N points, for the eye.")] = 1,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--kind", "-k", help="curves, final, heatmap, profile or run. A run folder alone: run, else curves."
+        ),
+    ] = None,
+    statistic: Annotated[
+        str | None, typer.Option("--statistic", help="mean, or iqm: the interquartile mean; mean without it.")
+    ] = None,
+    over: Annotated[
+        str | None,
+        typer.Option("--over", help="last_N_epochs, all_epochs or best_epoch; last_10_epochs without it."),
+    ] = None,
+    smooth: Annotated[
+        int | None, typer.Option("--smooth", min=1, help="Average each run over N points, for the eye.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A file: .png, .svg or .pdf.")] = None,
     debug: Debug = False,
 ) -> None:
     """Draw runs, stacked runs and sweeps, with the numbers beside the picture as CSV."""
     with failures_told(debug):
-        from pgrl_cli.groups import differing, grouped
-        from pgrl_cli.plots.curves import draw_curves
-        from pgrl_cli.plots.final import draw_final
-        from pgrl_cli.plots.heatmap import draw_heatmap
-        from pgrl_cli.plots.profile import draw_profile
         from pgrl_cli.plots.style import refuse_strangers
         from pgrl_cli.plots.tables import as_csv, refuse_strange_table
         from pgrl_cli.runs import write_whole
         from pgrl_cli.statistics import STATISTICS
 
+        chosen = {"--metric": metric, "--by": by, "--statistic": statistic, "--over": over, "--smooth": smooth}
+        given = {option: value for option, value in chosen.items() if value is not None}
+        kind = kind or ("run" if not given and _is_one_run(paths) else "curves")
         _one_of("--kind", kind, KINDS)
-        _one_of("--statistic", statistic, tuple(STATISTICS))
-        if smooth > 1 and kind != "curves":
-            raise ConfigError([Problem(f"smooths curves; {kind} shows the values as they are", "--smooth")])
-        judged = _metric(metric, over)
-        path = out or _picture(paths, kind, metric)
+        _refuse_idle(kind, given)
+        _one_of("--statistic", statistic or "mean", tuple(STATISTICS))
+        judged = _metric(metric or "mean_reward", over or "last_10_epochs")
+        path = out or _picture(paths, "curves.png" if kind == "run" else f"{kind}-{_in_a_name(judged.name)}.png")
         table_path = path.with_suffix(".csv")
         refuse_strangers(path)
         refuse_strange_table(table_path)
-        results = _read(paths, metric)
-        keys = tuple(by.split(",")) if by is not None else ()
-        if kind == "heatmap":
-            keys = _two_keys(keys, differing(results))
-        groups = grouped(results, keys)
-        title = f"{metric.replace('_', ' ')}: {_shown(paths)}"
-        if kind == "curves":
-            table = draw_curves(groups, metric, path, title=title, statistic=statistic, smooth=smooth)
-        elif kind == "profile":
-            table = draw_profile(groups, judged, path, title=title)
+        if kind == "run":
+            table = _draw_run(paths, path)
         else:
-            draw = draw_final if kind == "final" else draw_heatmap
-            table = draw(groups, judged, path, title=title, statistic=statistic)
+            table = _draw_groups(paths, kind, judged, by, statistic or "mean", smooth or 1, path)
         write_whole(table_path, as_csv(table))
         print(table_path, path, sep="\n")
 
@@ -128,6 +140,51 @@ def export(
         print(out)
 
 
+def _draw_groups(
+    paths: list[str], kind: str, metric: "Metric", by: str | None, statistic: str, smooth: int, path: Path
+) -> "PlotTable":
+    from pgrl_cli.groups import differing, grouped
+    from pgrl_cli.plots.curves import draw_curves
+    from pgrl_cli.plots.final import draw_final
+    from pgrl_cli.plots.heatmap import draw_heatmap
+    from pgrl_cli.plots.profile import draw_profile
+
+    results = _read(paths, metric.name)
+    keys = tuple(by.split(",")) if by is not None else ()
+    if kind == "heatmap":
+        keys = _two_keys(keys, differing(results))
+    groups = grouped(results, keys)
+    title = f"{metric.name.replace('_', ' ')}: {_shown(paths)}"
+    if kind == "curves":
+        return draw_curves(groups, metric.name, path, title=title, statistic=statistic, smooth=smooth)
+    if kind == "profile":
+        return draw_profile(groups, metric, path, title=title)
+    draw = draw_final if kind == "final" else draw_heatmap
+    return draw(groups, metric, path, title=title, statistic=statistic)
+
+
+def _draw_run(paths: list[str], path: Path) -> "PlotTable":
+    from pgrl_cli.folders import found
+    from pgrl_cli.plots.own import draw_own
+
+    runs = found(paths)
+    if len(runs) != 1:
+        told = f"draws one run folder by itself, and {len(runs)} are named; curves draws several together"
+        raise ConfigError([Problem(told, "--kind run")])
+    return draw_own(runs[0], path)
+
+
+def _is_one_run(paths: list[str]) -> bool:
+    return len(paths) == 1 and (Path(paths[0]) / "metrics.jsonl").is_file()
+
+
+def _refuse_idle(kind: str, given: Collection[str]) -> None:
+    """Refuse the options that a kind of picture does nothing with."""
+    if idle := [option for option in given if option not in USED_BY[kind]]:
+        used = f"it uses {listed(USED_BY[kind])}" if USED_BY[kind] else "it uses none of these options"
+        raise ConfigError([Problem(f"does nothing with --kind {kind}; {used}", option) for option in idle])
+
+
 def _read(paths: list[str], metric: str) -> "list[Result]":
     """One metric of all runs under some paths; what cannot be read is told, and left out."""
     from pgrl_cli.groups import distinct
@@ -155,10 +212,13 @@ def _shown(paths: list[str]) -> str:
     return ", ".join(names) + (f" and {len(paths) - 2} more" if len(paths) > 2 else "")
 
 
-def _picture(paths: list[str], kind: str, metric: str) -> Path:
+def _picture(paths: list[str], name: str) -> Path:
     """Where a picture goes: into the folder that was named, of several into the working folder."""
-    name = f"{kind}-{re.sub(r'[^A-Za-z0-9_.-]+', '-', metric)}.png"
     return Path(paths[0]) / name if len(paths) == 1 and Path(paths[0]).is_dir() else Path(name)
+
+
+def _in_a_name(metric: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", metric)
 
 
 def _metric(name: str, over: str) -> "Metric":

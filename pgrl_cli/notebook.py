@@ -10,7 +10,7 @@ import numpy as np
 
 from pgrl_cli import logs, runs, statistics
 from pgrl_cli.config import Config
-from pgrl_cli.plots.run import Gathered, draw
+from pgrl_cli.plots.run import Gathered, draw, title_of
 from pgrl_cli.runs import Lines, Run
 from pgrl_cli.tasks.own_rewards import RewardError
 from pgrl_cli.training.measures import EVALUATED
@@ -176,7 +176,8 @@ class Notebook:
             seeds = self.config.run_seeds
             failed = [seeds[place] for place in sorted(self.failures)]
             curves, file = self._gathered.curves(), self.folder.curves_file
-            draw(curves, file, title=_title(self.config), maximum=self.maximum_reward, failed=failed)
+            title = title_of(self.config.model_dump(), seeds)
+            draw(curves, file, title=title, maximum=self.maximum_reward, failed=failed)
         except Exception as error:
             self.folder.log_traceback(error)
             self.picture_error = f"{type(error).__name__}: {error}"
@@ -256,13 +257,6 @@ class Notebook:
             with suppress(OSError):
                 self._lines.close()
             self._lines = None
-
-
-def _title(config: Config) -> str:
-    reward = " + ".join(config.weights())
-    many = len(config.run_seeds) > 1
-    seeds = f"{len(config.run_seeds)} seeds" if many else f"seed {config.run_seeds[0]}"
-    return f"{config.name}: {config.delta_mode}, {config.loss_mode} loss, {seeds}\n{reward}"
 
 
 def _interval(values: np.ndarray) -> tuple[float, float] | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from by_hand import rewards, run_folder, sweep_folder
+from matplotlib.image import imread
 from typer.testing import CliRunner
 
 from pgrl_cli.cli import app
@@ -59,6 +60,29 @@ def test_plot_writes_picture_and_numbers_into_the_folder_and_prints_the_picture_
     assert {row["delta_mode"] for row in table} == {"rewards", "max_rewards"}
 
 
+def test_a_run_folder_alone_is_drawn_as_train_draws_it_with_its_numbers_beside() -> None:
+    trained = Path(pgrl("train", "--config", "lecture/centered_clipped_kl", "epochs=12", "seeds=2", "-q").out.strip())
+    picture = trained / "curves.png"
+    as_trained = imread(picture)
+    picture.unlink()
+    said = pgrl("plot", str(trained))
+    assert said.out.splitlines() == [str(trained / "curves.csv"), str(picture)]
+    # A file tells float32 in its shortest decimals, so the last bits differ, and with them an edge's shade.
+    assert abs(imread(picture) - as_trained).mean() < 1e-3
+    rows = list(csv.DictReader((trained / "curves.csv").read_text().splitlines()))
+    last = [row for row in rows if row["group"] == "loss"][-1]
+    losses = json.loads((trained / "metrics.jsonl").read_text().splitlines()[-1])["loss"]
+    assert float(last["value"]) == pytest.approx(sum(losses) / 2)
+    assert (last["step"], last["runs"]) == ("119", "2")
+
+
+@pytest.mark.usefixtures("sweep")
+def test_a_run_that_has_written_nothing_is_not_drawn() -> None:
+    folder = run_folder(Path("empty"), 3, {"mean_reward": []})
+    said = pgrl("plot", str(folder))
+    assert (said.code, said.err) == (2, "error: empty: cannot be drawn: no epoch is written yet\n")
+
+
 @pytest.mark.usefixtures("sweep")
 def test_a_picture_of_several_paths_lies_in_the_working_folder_and_a_rerun_overwrites_it() -> None:
     for _ in range(2):
@@ -97,12 +121,16 @@ def test_a_file_of_the_users_own_is_not_overwritten(name: str) -> None:
         (["sweep", "--metric", "mean_rewards"], "Did you mean 'mean_reward'"),
         (["sweep", "--kind", "curve"], "Did you mean 'curves'"),
         (["sweep", "--statistic", "median"], "possible: mean, iqm"),
-        (["sweep", "--over", "last_epochs"], "possible: last_10_epochs"),
+        (["sweep", "--kind", "final", "--over", "last_epochs"], "possible: last_10_epochs"),
         (["sweep", "--out", "picture.jpg"], "the suffix is one of .png, .svg, .pdf"),
         (["sweep", "--out", "nowhere/picture.png"], "there is no folder nowhere"),
         (["sweep", "--by", "delta_modes"], "Did you mean 'delta_mode'"),
         (["sweep", "--kind", "heatmap", "--by", "clip"], "these runs differ in delta_mode, clip"),
-        (["sweep", "--kind", "final", "--smooth", "3"], "smooths curves"),
+        (["sweep", "--kind", "final", "--smooth", "3"], "--smooth: does nothing with --kind final; it uses --metric"),
+        (["sweep", "--over", "all_epochs"], "--over: does nothing with --kind curves"),
+        (["sweep", "--kind", "profile", "--statistic", "iqm"], "--statistic: does nothing with --kind profile"),
+        (["sweep", "--kind", "run"], "draws one run folder by itself, and 4 are named"),
+        (["sweep/cells/*rewards,clip=0.1*", "--kind", "run", "--by", "clip"], "--by: does nothing with --kind run"),
         (["sweep/cells/*rewards,clip=0.1*", "--kind", "heatmap"], "these runs differ in delta_mode"),
     ],
 )

@@ -3,6 +3,7 @@
 vocab_log_probs [... vocab] are normalised log-probabilities over the whole vocabulary.
 """
 
+import torch
 from torch import Tensor
 
 LOG_RATIO_BOUND = 20.0
@@ -59,4 +60,4 @@ def bounded(log_ratios: Tensor) -> Tensor:
 def with_slope(values: Tensor, slopes: Tensor | None, variable: Tensor) -> Tensor:
     """Values that have a known derivative along a variable (None: 1). They are exact, and the graph is short."""
     nothing = variable - variable.detach()
-    return values + (nothing if slopes is None else slopes * nothing)
+    return values + nothing if slopes is None else torch.addcmul(values, slopes, nothing)

@@ -74,6 +74,14 @@ class Gathered:
         return curves
 
 
+def title_of(config: Mapping[str, Any], seeds: Sequence[int]) -> str:
+    """What the picture of a run says above it."""
+    reward = config["reward_fn"]
+    rewards = reward if isinstance(reward, str) else " + ".join(reward)
+    who = f"{len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
+    return f"{config['name']}: {config['delta_mode']}, {config['loss_mode']} loss, {who}\n{rewards}"
+
+
 def draw_curves(rows: Sequence[Mapping[str, Any]], path: Path, *, title: str, maximum: float | None) -> None:
     """The lecture's picture of lines of metrics.jsonl; see `draw`."""
     gathered = Gathered()

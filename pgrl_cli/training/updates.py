@@ -38,7 +38,7 @@ def adam(
         [means],
         [squares],
         [],
-        [torch.tensor(float(count), device=parameters.device)],
+        [torch.full((), float(count), device=parameters.device)],
         lr=learning_rate,
         beta1=adam_beta1,
         beta2=adam_beta2,
