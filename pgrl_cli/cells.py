@@ -76,6 +76,10 @@ class Sweep:
             return {"status": "pending"}
         return found if isinstance(found, dict) and "status" in found else {"status": "pending"}
 
+    def checkpoints(self, number: int) -> Path:
+        """Where a stack's checkpoints lie until all its cells are done."""
+        return self.folder / "checkpoints" / f"stack-{number:04d}"
+
     def log(self, name: str) -> Path:
         """Where what a process says that trains cells goes."""
         return self.folder / "logs" / f"{name}.log"

@@ -87,22 +87,41 @@ def train(
     config: ConfigName = None,
     overrides: Overrides = None,
     runs_dir: Annotated[Path, typer.Option(help="Where run folders go.", file_okay=False)] = Path("runs"),
+    resume: Annotated[
+        Path | None, typer.Option("--resume", metavar="RUN", help="Go on with a run; epochs=N makes it longer.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the run folder's path alone.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Train one policy into a new run folder."""
+    """Train one policy into a new run folder, or go on with one."""
     with failures_told(debug):
         from pgrl_cli.experiment import Interrupted, RunFailed, run
+        from pgrl_cli.runs import Run
 
-        if config is None:
+        if resume is not None and config is not None:
+            raise ConfigError([Problem("a run goes on with its own config; leave --config out", "--resume")])
+        if config is None and resume is None:
             example = next((word for word in overrides or [] if "=" not in word), "lecture/centered_clipped")
             message = f"name the experiment: pgrl train --config {example} (`pgrl config ls` lists the shipped ones)"
             raise ConfigError([Problem(message, "--config is missing")])
-        resolved = _resolved(config, overrides)
+        command = ["pgrl", *sys.argv[1:]]
         try:
-            with progress(resolved.config.name, resolved.config.epochs, quiet or as_json) as watch:
-                folder, summary = run(resolved, runs_dir, command=["pgrl", *sys.argv[1:]], watch=watch)
+            if resume is not None:
+                from pgrl_cli import resuming
+
+                asked = resuming.asked(Run(resume), overrides or [])
+                with progress(asked.config.name, asked.config.epochs, quiet or as_json) as watch:
+                    folder, found = resuming.resume(asked, command=command, watch=watch, tell=_note)
+                if found is None:
+                    print(folder.folder, flush=True)
+                    return
+                summary = found
+            else:
+                assert config is not None
+                resolved = _resolved(config, overrides)
+                with progress(resolved.config.name, resolved.config.epochs, quiet or as_json) as watch:
+                    folder, summary = run(resolved, runs_dir, command=command, watch=watch)
         except (RunFailed, Interrupted) as ended:
             if as_json:
                 status = "failed" if isinstance(ended, RunFailed) else "interrupted"
@@ -220,6 +239,10 @@ def config_schema() -> None:
     from pgrl_cli.listing import json_schema
 
     print_json(json_schema(), indent=2)
+
+
+def _note(told: str) -> None:
+    err().print(f"note: {told}", markup=False)
 
 
 def _resolved(config: str, overrides: list[str] | None) -> "Resolved":

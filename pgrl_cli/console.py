@@ -50,7 +50,7 @@ def failures_told(debug: bool) -> Iterator[None]:
         raise
     except KeyboardInterrupt as error:
         err().print(f"interrupted{_kept(error)}", markup=False)
-        raise typer.Exit(130) from None
+        raise typer.Exit(128 + getattr(error, "signal", 2)) from None
     except ConfigError as error:
         _trace(debug)
         for problem in error.problems:
@@ -70,7 +70,7 @@ def _kept(error: KeyboardInterrupt) -> str:
     sweep: Sweep | None = getattr(error, "sweep", None)
     if sweep is not None:
         return f"; what was finished is kept; to go on: pgrl sweep --resume {shlex.quote(str(sweep.folder))}"
-    return f"; what was finished is kept in {run.folder}" if run else ""
+    return f"; what was finished is kept; to go on: pgrl train --resume {shlex.quote(str(run.folder))}" if run else ""
 
 
 def _told(error: Exception) -> str:

@@ -1,7 +1,9 @@
 """From configs to run folders: the whole story on one page."""
 
 import shlex
+import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from itertools import accumulate
 from pathlib import Path
 
@@ -11,9 +13,13 @@ import torch
 from pgrl_cli import runs
 from pgrl_cli.assembly import assemble, multiplications, stacked, threads_for
 from pgrl_cli.config import Config, ConfigError, yaml12
+from pgrl_cli.keeper import Keeper
 from pgrl_cli.notebook import HINT, Notebook, NotFinite, Summary
 from pgrl_cli.resolution import Resolved
 from pgrl_cli.runs import Run
+from pgrl_cli.stopping import Stop, stoppable
+from pgrl_cli.training.checkpoints import Checkpoint, restore, snapshot
+from pgrl_cli.training.checkpoints import runs_of as runs_of_checkpoint
 from pgrl_cli.training.parts import Parts, Share
 from pgrl_cli.training.trainer import Runs, train
 from pgrl_cli.words import written
@@ -24,12 +30,18 @@ Watch = Callable[[int, float], None]
 """Sees, after each epoch is written, how many are done and their last mean reward."""
 
 
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run; its folder keeps what was finished."""
+CHEAP = 200_000
+"""Numbers of a state that are copied after every epoch without anybody noticing."""
+SLOW = 0.3
+"""Seconds of an epoch from which on a copy of the state is cheap, whatever its size."""
 
-    def __init__(self, run: Run):
+
+class Interrupted(KeyboardInterrupt):
+    """Asked to stop during a run; its folder keeps what was finished."""
+
+    def __init__(self, run: Run, number: int = signal.SIGINT):
         super().__init__("interrupted")
-        self.run = run
+        self.run, self.signal = run, number
 
 
 class RunFailed(Exception):
@@ -49,16 +61,35 @@ def run(
 ) -> tuple[Run, Summary]:
     """Train one config, with all its seeds side by side, and keep the evidence.
 
-    Raises ConfigError before a folder is made, RunFailed after; Ctrl-C marks the run and becomes Interrupted.
+    Raises ConfigError before a folder is made, RunFailed after; a signal that asks to stop becomes Interrupted.
     """
     config = resolved.config
     refuse_a_missing_gpu(resolved)
-    folder = runs.create(config.name, runs_dir, texts(resolved, command), list(dict.fromkeys(config.sources.values())))
-    book = Notebook(folder, config)
-    try:
-        train_together([config], {0: book}, watch)
-    except KeyboardInterrupt as error:
-        raise Interrupted(folder) from error
+    with stoppable() as stop:
+        sources = list(dict.fromkeys(config.sources.values()))
+        folder = runs.create(config.name, runs_dir, texts(resolved, command), sources)
+        with runs.held(folder.folder):
+            return trained(folder, config, stop, watch)
+
+
+def trained(
+    folder: Run,
+    config: Config,
+    stop: Stop,
+    watch: Watch,
+    resumed: Checkpoint | None = None,
+    started: str | None = None,
+) -> tuple[Run, Summary]:
+    """Train a config into a folder that is held, from a checkpoint or from the start.
+
+    `started` is when the run was first begun. Raises RunFailed and Interrupted.
+    """
+    book = Notebook(folder, config, started=started or runs.now())
+    with closing(Keeper(folder.checkpoints, config.checkpoint_keep)) as keeper:
+        try:
+            train_together([config], {0: book}, watch, stop=stop, keeper=keeper, resumed=resumed)
+        except KeyboardInterrupt as error:
+            raise Interrupted(folder, getattr(error, "signal", signal.SIGINT)) from error
     if book.error is not None:
         raise RunFailed(folder, book.told) from book.error
     return folder, book.summary()
@@ -69,23 +100,24 @@ def train_together(
     books: Mapping[int, Notebook],
     watch: Watch = lambda done, mean_reward: None,
     ended: Callable[[Notebook], None] = lambda book: None,
+    *,
+    keeper: Keeper,
+    stop: Stop | None = None,
+    resumed: Checkpoint | None = None,
 ) -> None:
     """Train configs as one stack; those that have a notebook (by their place) are written down.
 
     What one book fails by (its reward, its numbers, its files) ends that one alone; what the training fails by ends
-    all. Each book says how it went, and `ended` sees it as soon as it does. Ctrl-C marks those that are not done and
-    is raised again.
+    all. Each book says how it went, and `ended` sees it as soon as it does. KeyboardInterrupt (Stopped, of a signal)
+    writes a checkpoint, marks those that are not done and is raised again.
     """
-    stack = _Stack(configs, books, ended)
+    stack = _Stack(configs, books, ended, keeper)
     try:
-        stack.each(Notebook.begin)
-        stack.train(watch)
-        stack.each(Notebook.complete)
-        stack.close(*stack.going)
-    except KeyboardInterrupt:
-        for book in stack.going:
-            book.interrupt()
-        stack.close(*stack.going)
+        stack.begin(resumed)
+        stack.train(watch, stop or Stop())
+        stack.finish()
+    except KeyboardInterrupt as error:
+        stack.interrupt(128 + getattr(error, "signal", signal.SIGINT))
         raise
     except BaseException as error:
         for book in list(stack.going):
@@ -95,28 +127,105 @@ def train_together(
 class _Stack:
     """Configs that train together, and the notebooks of those that are written down."""
 
-    def __init__(self, configs: Sequence[Config], books: Mapping[int, Notebook], ended: Callable[[Notebook], None]):
-        self.configs, self.books, self.ended = configs, books, ended
+    def __init__(
+        self,
+        configs: Sequence[Config],
+        books: Mapping[int, Notebook],
+        ended: Callable[[Notebook], None],
+        keeper: Keeper,
+    ):
+        self.configs, self.books, self.ended, self.keeper = configs, books, ended, keeper
         self.going = list(books.values())
+        self.before_last: Checkpoint | None = None
+        """Where all stood before the last epoch, which is written otherwise than it would be in a longer run."""
+        self.boundary: Checkpoint | None = None
+        """Where all stood between two epochs, the last time that it was noted."""
+        self.between = False
+        """Whether the state is between two epochs, and written down up to there."""
 
-    def train(self, watch: Watch) -> None:
-        parts, state = assemble(self.configs)
+    def begin(self, resumed: Checkpoint | None) -> None:
+        self.parts, self.state = assemble(self.configs)
         places = runs_of(self.configs)
         for index, book in self.books.items():
-            book.place, book.maximum_reward = places[index], _maximum_reward(book.config, parts, places[index])
-        with threads_for(multiplications(self.configs[0], parts.task, [state.policy])):
-            for record in train(parts, self.configs[0], state):
+            book.place, book.maximum_reward = places[index], _maximum_reward(book.config, self.parts, places[index])
+        if resumed is None:
+            self.each(Notebook.begin)
+            return
+        restore(self.state, resumed)
+        for index, book in self.books.items():
+            book.take_up(resumed.facts["books"][str(index)])
+        self.boundary, self.between = resumed, True
+
+    def train(self, watch: Watch, stop: Stop) -> None:
+        config, parts, state = self.configs[0], self.parts, self.state
+        with threads_for(multiplications(config, parts.task, [state.policy])):
+            stop.check()
+            record = None
+            for record in train(parts, config, state):
                 for share, error in record.failures.items():
                     for book in [book for book in self.going if _begins_in(parts.shares[share], book.place)]:
                         self.fail(book, error)
                 self.each(Notebook.take, record)
                 if not self.going:
                     return
+                self.between = True
+                self.note_boundary(sum(record.seconds.values()))
                 watch(record.epoch + 1, _mean_reward(self.going))
+                stop.check()
+                self.between = False
+            self.between = True
+            if record is None:  # taken up at its end
+                return
             with torch.no_grad():
                 left = state.policy.log_probs(record.rollout["prompts"], record.rollout["responses"])
             alive = left.isfinite().flatten(-3).all(dim=-1).cpu().numpy()
         self.each(Notebook.leave, alive, record.steps[-1])
+
+    def finish(self) -> None:
+        """Pictures, last checkpoints and the mark that all is done."""
+        whole = self.snapshot()
+        last = [
+            (book.folder.checkpoints, runs_of_checkpoint(whole, book.place, {"books": {"0": book.kept()}}))
+            for book in self.going
+        ]
+        if self._is_a_runs_own and self.going and self.before_last is not None:
+            last.insert(0, (self.keeper.folder, self.before_last))  # from here it can be made longer
+        self.keeper.settle()
+        self.keeper.keep(last, [descriptor for book in self.going for descriptor in book.descriptors()])
+        self.each(Notebook.draw)
+        self.keeper.settle()
+        self.each(Notebook.complete)
+        self.close(*self.going)
+
+    def interrupt(self, exit_code: int) -> None:
+        """Keep a checkpoint of the last epoch that was finished, and mark what is not done."""
+        if self.between:
+            self.boundary = self.snapshot()
+        if self.boundary is not None and self.going:
+            for index, book in self.books.items():
+                if book in self.going and not self.between:
+                    book.cut_back(self.boundary.facts["books"][str(index)])
+            self._keep_boundary()
+        for book in self.going:
+            book.interrupt(exit_code)
+        self.close(*self.going)
+
+    def snapshot(self) -> Checkpoint:
+        """A copy of all as it stands between two epochs."""
+        kept = {str(index): book.kept() if book in self.going else None for index, book in self.books.items()}
+        return snapshot(self.state, {"books": kept})
+
+    def note_boundary(self, seconds: float) -> None:
+        """Copy the state where that is cheap, and hand the copy to the keeper where it is due."""
+        config, epoch = self.configs[0], self.state.epoch
+        due = config.checkpoint_period > 0 and epoch % config.checkpoint_period == 0 and epoch < config.epochs
+        last_but_one = epoch == config.epochs - 1
+        if due or last_but_one or self.state.parameters.numel() <= CHEAP or seconds >= SLOW:
+            self.boundary = self.snapshot()
+        if last_but_one:
+            self.before_last = self.boundary
+        if due:
+            self._hand_over()
 
     def each(self, do: Callable[..., None], *given: object) -> None:
         """Do something with every open book; what one fails by ends that one alone."""
@@ -127,6 +236,8 @@ class _Stack:
                 self.fail(book, error)
 
     def fail(self, book: Notebook, error: BaseException) -> None:
+        if self._is_a_runs_own and self.boundary is not None:
+            self._keep_boundary()  # the last epoch that was whole
         book.fail(error)
         self.close(book)
 
@@ -134,6 +245,22 @@ class _Stack:
         for book in books:
             self.going.remove(book)
             self.ended(book)
+
+    @property
+    def _is_a_runs_own(self) -> bool:
+        """Whether the checkpoints are those of one run folder, not of a sweep's stack."""
+        return [book.folder.checkpoints for book in self.books.values()] == [self.keeper.folder]
+
+    def _keep_boundary(self) -> None:
+        """Write the last boundary down; where that fails, earlier checkpoints stay as they are."""
+        with suppress(OSError):
+            self._hand_over()
+            self.keeper.settle()
+
+    def _hand_over(self) -> None:
+        assert self.boundary is not None
+        descriptors = [descriptor for book in self.going for descriptor in book.descriptors()]
+        self.keeper.keep([(self.keeper.folder, self.boundary)], descriptors)
 
 
 def _begins_in(share: Share, here: Runs) -> bool:

@@ -1,24 +1,30 @@
 """What is written of a config's runs while they train, alone or in a stack, and which of their seeds still live."""
 
 import time
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from pgrl_cli import logs, runs, statistics
 from pgrl_cli.config import Config
+from pgrl_cli.fingerprints import fingerprint
+from pgrl_cli.growing import Damaged, Lines, Position, positions_of
 from pgrl_cli.plots.run import Gathered, draw, title_of
-from pgrl_cli.runs import Lines, Run
+from pgrl_cli.runs import Run
 from pgrl_cli.tasks.own_rewards import RewardError
-from pgrl_cli.training.measures import EVALUATED
+from pgrl_cli.training.measures import EVALUATED, IN_DOUBLE
 from pgrl_cli.training.trainer import Record, Runs
 
 NEEDED = ("loss", "gradient_norm", "mean_reward", "shaped_reward")
 """Measures without which a run cannot go on."""
 HINT = "a learning_rate, a coefficient, a weight, reward_scale or reward_shift is too large; a clip may help too"
+PLAIN = ("epoch", "step", "nonfinite")
 ENDS = 10
 """Epochs that the summary's first and last mean reward are taken over."""
 
@@ -50,7 +56,9 @@ class Summary:
     epochs: int = 0
     """Epochs done."""
     seconds: float = 0.0
-    """Training with its log files, without imports and picture."""
+    """Training with its log files, without imports and picture, in all segments."""
+    skipped_steps: int = 0
+    """Steps skipped because a gradient had no finite norm, over all seeds (`on_nonfinite: skip`)."""
     picture_error: str | None = None
     """Why there is no picture, where there is none."""
     last_interval: tuple[float, float] | None = None
@@ -82,10 +90,17 @@ class Notebook:
     """[seed] each."""
     failures: dict[int, dict[str, Any]] = field(default_factory=dict)
     """What is known of the seeds that ended early, by their place."""
+    skipped: int = 0
+    """Steps that were skipped because a gradient had no finite norm, over all seeds."""
+    segment: int = 1
+    """How often the run was begun or taken up again."""
 
     def __post_init__(self) -> None:
+        self.fingerprint = fingerprint(self.config)
+        self._spent = 0.0
         self._alive = np.ones(len(self.config.run_seeds), dtype=bool)
         self._lines: Lines | None = None
+        self._files: Mapping[str, Position] = {}
         self._gathered = Gathered()
         self._began = time.perf_counter()
 
@@ -96,11 +111,50 @@ class Notebook:
         return str(self.error) if named else f"{type(self.error).__name__}: {self.error}"
 
     def begin(self) -> None:
-        """Open the files. Raises OSError."""
+        """Open the files anew. Raises OSError."""
+        self._lines = Lines(self.folder)
+        self._start()
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        """Open the files where a checkpoint left them, and know again what was measured up to there.
+
+        Raises Damaged where they, or what was kept of them, are not what they were, and OSError.
+        """
+        positions = positions_of(kept.get("files"))
+        if kept.get("config") != fingerprint(self.config):
+            raise Damaged(f"{self.folder.folder}: the config is not the one that the checkpoint was made with")
+        self._lines = Lines(self.folder, positions)
+        self.failures = {int(place): dict(told) for place, told in kept.get("failures", {}).items()}
+        self._alive[list(self.failures)] = False
+        for rows in written_epochs(self.folder, self.config):
+            self._note(rows)
+        self.skipped = int(kept.get("skipped", 0))
+        self._start()
+
+    def _start(self) -> None:
+        segments = list(runs.read_lines(self.folder.folder / "timing.jsonl"))
+        self._spent = sum(line["seconds"] for line in segments)
+        self.segment = 1 + max((line["segment"] for line in segments), default=0)
         self.status = "running"
         self._began = time.perf_counter()
-        self.folder.mark("running", started=self.started)
-        self._lines = Lines(self.folder)
+        self.folder.mark("running", started=self.started, segment=self.segment)
+
+    def kept(self) -> dict[str, Any]:
+        """What a checkpoint must know of these runs: nothing in it depends on the time."""
+        assert self._lines is not None
+        files = {name: asdict(position) for name, position in self._lines.positions.items()}
+        failures = {str(place): told for place, told in sorted(self.failures.items())}
+        return {"config": self.fingerprint, "files": files, "failures": failures, "skipped": self.skipped}
+
+    def descriptors(self) -> list[int]:
+        """Of the files that a checkpoint counts on; whoever takes them closes them."""
+        return [] if self._lines is None else self._lines.descriptors()
+
+    def cut_back(self, kept: Mapping[str, Any]) -> None:
+        """Drop what was written after a checkpoint was made. Raises OSError."""
+        if self._lines is not None:
+            self._lines.close()
+            self._lines = Lines(self.folder, positions_of(kept.get("files")))
 
     def take(self, record: Record) -> None:
         """Write an epoch down and note which seeds it spoilt. Raises NotFinite when none is left, and OSError."""
@@ -109,9 +163,9 @@ class Notebook:
         rows = list(record.rows(self.config, self.place, self._alive))
         self._note(rows)
         self._write_down(self._lines, record, rows, began)
-        self.seconds = time.perf_counter() - self._began
+        self.seconds = self._spent + time.perf_counter() - self._began
         if not set(NEEDED).isdisjoint(record.doubtful):
-            self._bury(rows)
+            self._bury(rows, record)
 
     def leave(self, finite: np.ndarray, step: int) -> None:
         """Note which of the stack's policies the last step left finite. Raises NotFinite when none of ours is."""
@@ -121,9 +175,9 @@ class Notebook:
         self._end_if_all_failed()
 
     def complete(self) -> None:
-        """Draw the picture and mark the runs as finished. Raises NotWritten."""
+        """Mark the runs as finished. Raises NotWritten."""
+        self._files = {} if self._lines is None else self._lines.positions
         self._close()
-        self._draw()
         self.status = "completed"
         try:
             self.folder.mark("completed", exit_code=0, **self.facts())
@@ -138,12 +192,12 @@ class Notebook:
             self.folder.mark("failed", exit_code=1, error=self.told, **self.facts())
         self.folder.log_traceback(error)
 
-    def interrupt(self) -> None:
+    def interrupt(self, exit_code: int = 130) -> None:
         """Mark the runs as interrupted; what was finished is kept."""
         self._close()
         self.status = "interrupted"
         with suppress(OSError):
-            self.folder.mark("interrupted", exit_code=130, **self.facts())
+            self.folder.mark("interrupted", exit_code=exit_code, **self.facts())
 
     def summary(self) -> Summary:
         """How the runs went so far."""
@@ -159,6 +213,7 @@ class Notebook:
             maximum_reward=self.maximum_reward,
             epochs=len(self.mean_rewards),
             seconds=self.seconds,
+            skipped_steps=self.skipped,
             picture_error=self.picture_error,
             last_interval=_interval(last),
             seeds=None if self.config.seeds is None else tuple(self._seeds(last)),
@@ -166,9 +221,11 @@ class Notebook:
 
     def facts(self) -> dict[str, Any]:
         """What status.json says beside the status."""
-        return {"started": self.started, "finished": runs.now(), **asdict(self.summary())}
+        files = {name: asdict(position) for name, position in self._files.items()}
+        told = {"started": self.started, "finished": runs.now(), "segment": self.segment, **asdict(self.summary())}
+        return told | ({"files": files} if files else {})
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
         """Draw the picture; a run whose numbers are all there does not fail by it."""
         if not self.picture:
             return
@@ -179,7 +236,8 @@ class Notebook:
             title = title_of(self.config.model_dump(), seeds)
             draw(curves, file, title=title, maximum=self.maximum_reward, failed=failed)
         except Exception as error:
-            self.folder.log_traceback(error)
+            assert self._lines is not None
+            self._lines.log.write(_text("".join(traceback.format_exception(error)).rstrip()))
             self.picture_error = f"{type(error).__name__}: {error}"
 
     def _note(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -193,15 +251,16 @@ class Notebook:
     def _write_down(self, lines: Lines, record: Record, rows: Sequence[Mapping[str, Any]], began: float) -> None:
         config = self.config
         lines.metrics.write(runs.lines_of(rows))
-        lines.log.write(logs.epoch_line(rows) + "\n")
+        lines.log.write(_text(logs.epoch_line(rows)))
         last = record.epoch == config.epochs - 1
         if last or (config.log_every > 0 and record.epoch % config.log_every == 0):
             for seed, run in self._logged():
                 for sample in logs.samples(record, run, seed):
                     lines.samples.write(runs.to_json(sample))
-                    lines.log.writelines(line + "\n" for line in logs.sample_lines(sample))
+                    lines.log.write(b"".join(map(_text, logs.sample_lines(sample))))
         seconds = {**record.seconds, "files": time.perf_counter() - began}
-        lines.timing.write(runs.to_json({"epoch": record.epoch, "seconds": sum(seconds.values()), **seconds}))
+        told = {"segment": self.segment, "epoch": record.epoch, "seconds": sum(seconds.values()), **seconds}
+        lines.timing.write(runs.to_json(told))
         lines.flush()
 
     def _logged(self) -> list[tuple[int | None, int | None]]:
@@ -212,15 +271,25 @@ class Notebook:
         places = [seeds.index(seed) for seed in self.config.log_seeds or ()]
         return [(seeds[place], self.place.start + place) for place in places if self._alive[place]]
 
-    def _bury(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Note the seeds that a row shows to be spoilt, each with the first step and measure that do."""
+    def _bury(self, rows: Sequence[Mapping[str, Any]], record: Record) -> None:
+        """Note the seeds that can not go on, each with the first step that shows it, and why."""
+        skips = self.config.on_nonfinite == "skip"
         for row in rows:
             for name in NEEDED:
                 values = np.atleast_1d(row[name])
                 for place in np.flatnonzero(self._alive & ~np.isfinite(values)).tolist():
-                    what = f"{name} is {values[place]} at step {row['step']} (epoch {row['epoch']}); {HINT}"
-                    self._fail_seed(place, row["step"], what)
+                    fault = record.faults.get(self._run(place))
+                    if skips and (fault is None or not fault.spoilt):
+                        self.skipped += name == "gradient_norm"
+                        continue
+                    what = f"{name} is {values[place]}" if fault is None else fault.told
+                    self._fail_seed(place, row["step"], f"{what}, at step {row['step']} (epoch {row['epoch']}); {HINT}")
         self._end_if_all_failed()
+
+    def _run(self, place: int) -> int:
+        """The number in the stack of one of our runs."""
+        first = self.place.start if isinstance(self.place, slice) else self.place or 0
+        return int(first + place)
 
     def _fail_seed(self, place: int, step: int, what: str) -> None:
         self._alive[place] = False
@@ -257,6 +326,25 @@ class Notebook:
             with suppress(OSError):
                 self._lines.close()
             self._lines = None
+
+
+def written_epochs(folder: Run, config: Config) -> Iterator[list[dict[str, Any]]]:
+    """The lines of metrics.jsonl, an epoch at a time, as they were while it trained: numbers, or arrays [seed]."""
+    wide, narrow = np.dtype("float64"), np.dtype(config.dtype)
+
+    def number(name: str, value: Any) -> Any:
+        if value is None and name != "mean_reward":
+            return None
+        return np.array(value, dtype=wide if name in IN_DOUBLE else narrow)[()]
+
+    for _, lines in groupby(runs.read_lines(folder.folder / "metrics.jsonl"), key=itemgetter("epoch")):
+        yield [
+            {name: value if name in PLAIN else number(name, value) for name, value in line.items()} for line in lines
+        ]
+
+
+def _text(line: str) -> bytes:
+    return (line + "\n").encode(errors="backslashreplace")
 
 
 def _interval(values: np.ndarray) -> tuple[float, float] | None:

@@ -14,15 +14,22 @@ import socket
 import subprocess
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import orjson
+
+try:
+    from fcntl import LOCK_EX, LOCK_NB, flock
+
+    LOCKS = True
+except ImportError:  # not on Windows
+    LOCKS = False
 
 from pgrl_cli import __version__
 
@@ -41,6 +48,10 @@ class Run:
     @property
     def curves_file(self) -> Path:
         return self.folder / "curves.png"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
 
     @property
     def log_file(self) -> Path:
@@ -71,27 +82,6 @@ class Run:
             with (self.folder / "status.json").open("r+b") as file:
                 file.write(to_json(told, indent=True))
                 file.truncate()
-
-
-class Lines:
-    """The files of a run that grow; they are flushed together, once an epoch."""
-
-    def __init__(self, run: Run):
-        with ExitStack() as stack:
-            folder = run.folder
-            self.metrics = stack.enter_context((folder / "metrics.jsonl").open("ab"))
-            self.timing = stack.enter_context((folder / "timing.jsonl").open("ab"))
-            self.samples = stack.enter_context((folder / "samples.jsonl").open("ab"))
-            self.log = stack.enter_context(run.log_file.open("a", encoding="utf-8"))
-            self._stack = stack.pop_all()
-
-    def close(self) -> None:
-        self._stack.close()
-
-    def flush(self) -> None:
-        files: tuple[IO[Any], ...] = (self.metrics, self.timing, self.samples, self.log)
-        for file in files:
-            file.flush()
 
 
 def create(name: str, runs_dir: Path, texts: Mapping[str, str], copies: Sequence[Path] = ()) -> Run:
@@ -211,6 +201,30 @@ def provenance() -> dict[str, Any]:
         "packages": {name: _version(name) for name in PACKAGES},
         "git": _git(),
     }
+
+
+class InUse(OSError):
+    """Another process has the folder."""
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a run's or a sweep's folder while it is entered: one process at a time. Raises InUse.
+
+    The lock goes with the process, however it ends.
+    """
+    if not LOCKS:  # the status alone tells who has it
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            flock(descriptor, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            raise InUse(f"{folder} is in use by another process") from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def now() -> str:

@@ -1,6 +1,8 @@
 """Trains one stack of a sweep's cells into their folders."""
 
+import shutil
 from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
 from functools import cache
 from typing import Any
 
@@ -9,7 +11,10 @@ import orjson
 from pgrl_cli import experiment, runs
 from pgrl_cli.cells import Cell, Sweep
 from pgrl_cli.config import Config
+from pgrl_cli.keeper import Keeper
 from pgrl_cli.notebook import Notebook
+from pgrl_cli.resuming import newest
+from pgrl_cli.stopping import Stop
 from pgrl_cli.words import written
 
 
@@ -21,23 +26,35 @@ def train_stack(
     pictures: bool,
     watch: experiment.Watch,
     ended: Callable[[Cell, Notebook], None],
+    stop: Stop | None = None,
+    tell: Callable[[str], None] = lambda note: None,
 ) -> None:
-    """Train all cells of a stack, and write down those whose ids are wanted; their old folders go first.
+    """Train all cells of a stack, and write down those whose ids are wanted.
 
-    The others train along unseen, so that the wanted ones keep their company and their numbers. Raises OSError where a
-    cell's folder cannot be made.
+    They go on from the stack's last checkpoint if all of them can, else their old folders go first. The others train
+    along unseen, so that the wanted ones keep their company and their numbers. Raises OSError where a cell's folder
+    cannot be made.
     """
     cells = sweep.stack(number)
     configs = [config_of(cell.config) for cell in cells]
-    books = {}
-    for place, (cell, config) in enumerate(zip(cells, configs, strict=True)):
-        if cell.id in wanted:
-            folder = runs.create_at(
-                sweep.folder / cell.folder, _texts(config), list(dict.fromkeys(config.sources.values()))
-            )
-            books[place] = Notebook(folder, config, picture=pictures)
+    here = {place: cell for place, cell in enumerate(cells) if cell.id in wanted}
+    checkpoints = sweep.checkpoints(number)
+    known = {place: (sweep.run(cell), configs[place]) for place, cell in here.items()}
+    found, notes = newest(checkpoints, known, configs[0].epochs)
+    for note in notes:
+        tell(note)
+    if found is None:
+        shutil.rmtree(checkpoints, ignore_errors=True)
+        for place, cell in here.items():
+            sources = list(dict.fromkeys(configs[place].sources.values()))
+            runs.create_at(sweep.folder / cell.folder, _texts(configs[place]), sources)
+    books = {place: Notebook(sweep.run(cell), configs[place], picture=pictures) for place, cell in here.items()}
     cell_of = {id(book): cells[place] for place, book in books.items()}
-    experiment.train_together(configs, books, watch, lambda book: ended(cell_of[id(book)], book))
+    with closing(Keeper(checkpoints, configs[0].checkpoint_keep)) as keeper:
+        experiment.train_together(
+            configs, books, watch, lambda book: ended(cell_of[id(book)], book), keeper=keeper, stop=stop, resumed=found
+        )
+    shutil.rmtree(checkpoints, ignore_errors=True)  # each cell has its own by now
 
 
 def config_of(config: Mapping[str, Any]) -> Config:

@@ -20,12 +20,19 @@ from typing import IO, Any, NoReturn
 import orjson
 
 from pgrl_cli.cells import Cell, Sweep
+from pgrl_cli.stopping import Stop, stoppable
 
 
 def main(folder: str) -> None:
     """Train what is asked for until the input ends."""
-    stop = threading.Event()
-    signal.signal(signal.SIGINT, lambda *_: stop.set())
+    with stoppable() as stop:
+        try:
+            _train_all(folder, stop)
+        except KeyboardInterrupt as error:
+            _leave(128 + getattr(error, "signal", signal.SIGINT))
+
+
+def _train_all(folder: str, stop: Stop) -> None:
     busy = threading.Event()
     jobs = _jobs(busy, os.dup(0))
     told = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
@@ -42,8 +49,6 @@ def main(folder: str) -> None:
 
         def watch(done: int, mean_reward: float, job: dict[str, Any] = job) -> None:
             _tell(told, {"event": "epoch", "stack": job["stack"], "done": done})
-            if stop.is_set():
-                raise KeyboardInterrupt
 
         def ended(cell: Cell, book: Any, open_cells: dict[str, Cell] = open_cells) -> None:
             open_cells.pop(cell.id, None)
@@ -52,17 +57,27 @@ def main(folder: str) -> None:
             _tell(told, {"event": "cell", "id": cell.id, "status": book.status, "error": error, "failed_seeds": failed})
 
         try:
-            if stop.is_set():
-                raise KeyboardInterrupt
-            train_stack(sweep, job["stack"], job["wanted"], pictures=job["pictures"], watch=watch, ended=ended)
-        except KeyboardInterrupt:
-            _leave(130)
+            stop.check()
+            train_stack(
+                sweep,
+                job["stack"],
+                job["wanted"],
+                pictures=job["pictures"],
+                watch=watch,
+                ended=ended,
+                stop=stop,
+                tell=_say,
+            )
         except Exception as error:
             traceback.print_exc()
             for cell in open_cells.values():
                 _bury(told, sweep, cell, f"{type(error).__name__}: {error}")
         busy.clear()
         _tell(told, {"event": "done", "stack": job["stack"]})
+
+
+def _say(note: str) -> None:
+    sys.stderr.write(f"{note}\n")
 
 
 def _bury(told: IO[bytes], sweep: Sweep, cell: Cell, error: str) -> None:

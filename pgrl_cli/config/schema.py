@@ -79,6 +79,12 @@ class Config(BaseModel):
     """Epochs between measurements of exact match, which the last epoch always has; 0: only there."""
     log_every: Whole = 10
     """Epochs between samples in train.log and samples.jsonl, which the last epoch always has; 0: only there."""
+    checkpoint_period: Whole = 0
+    """Epochs between checkpoints; at the end and on a stop there always is one, and with 0 nowhere else."""
+    checkpoint_keep: Count = 2
+    """How many checkpoints stay: the newest."""
+    on_nonfinite: Literal["stop", "skip"] = "stop"
+    """What a gradient without a finite norm does: stop its run, or skip the step. Neither moves the parameters."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where tensors live; auto takes the GPU only for work that is large enough to gain by it."""
     dtype: Literal["float32", "float64"] = "float32"

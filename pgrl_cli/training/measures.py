@@ -39,6 +39,8 @@ METRICS = (
 """Measures of a step, in their order; a reward of several components adds each one's own."""
 EVALUATED = ("exact_match", "held_out_exact_match", "solution_probability", "lowest_solution_probability")
 """Measures of the policy that an epoch leaves: null but in the last line of an epoch in which they were measured."""
+IN_DOUBLE = ("exact_match", "held_out_exact_match")
+"""Measures that are float64 whatever the dtype of the policy."""
 MANY_TOKENS = 10_000
 """In all runs of a stack, from which on a step is measured by itself."""
 Measures = dict[str, Tensor | None]

@@ -87,9 +87,12 @@ class State:
     """Epochs done."""
     steps: int = 0
     """Optimizer steps done."""
+    stopped: Tensor | None = None
+    """[run]: the runs of a stack that a gradient without a finite norm has stopped; none so far where it is None."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "State":
         policy = copy.deepcopy(self.policy, memo)
         parameters = lay_together(policy, stacked=self.parameters.ndim > 1)
         moments = {name: moment.clone() for name, moment in self.moments.items()}
-        return State(policy, parameters, moments, copy.deepcopy(self.reference, memo), self.epoch, self.steps)
+        reference, stopped = copy.deepcopy((self.reference, self.stopped), memo)
+        return State(policy, parameters, moments, reference, self.epoch, self.steps, stopped)

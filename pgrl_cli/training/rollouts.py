@@ -53,12 +53,23 @@ def collect(parts: Parts, config: Config, state: State) -> tuple[Rollout, Failur
     scored = []
     for index, share in enumerate(parts.shares):
         here = {name: tensor if name == "prompts" else tensor[share.runs] for name, tensor in rollout.items()}
+        if state.stopped is not None and state.stopped[share.runs].all():
+            scored.append(_spoilt(here))
+            continue
         try:
             scored.append(_scored(parts, share, here))
         except RewardError as error:
             failures[index] = error
+            _stop(state, share.runs)
             scored.append(_spoilt(here))
     return rollout | _side_by_side(scored), failures
+
+
+def _stop(state: State, runs: slice) -> None:
+    """Let runs of a stack rest from here on: nothing scores them, and no step moves them."""
+    if state.stopped is None:
+        state.stopped = torch.zeros(len(state.parameters), dtype=torch.bool, device=state.parameters.device)
+    state.stopped[runs] = True
 
 
 def _prompts(parts: Parts, config: Config, epoch: int) -> Tensor:

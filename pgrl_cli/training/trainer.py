@@ -4,9 +4,9 @@ It writes no file, prints nothing, and knows no algorithm's name. Logs, progress
 plain loops around it; stopping between two records and going on later with the same State changes nothing.
 """
 
-import copy
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 
 from pgrl_cli.config import Config
-from pgrl_cli.policies.stack import joined
+from pgrl_cli.policies.stack import frozen_copy, joined
 from pgrl_cli.registry import apply
+from pgrl_cli.training.faults import Fault, fault
 from pgrl_cli.training.measures import Measures, evaluated, measured, measured_for
-from pgrl_cli.training.objectives import policy_gradient
+from pgrl_cli.training.objectives import Objective, policy_gradient
 from pgrl_cli.training.parts import Number, Parts, State
 from pgrl_cli.training.rollouts import Failures, Rollout, collect
 
@@ -42,6 +43,8 @@ class Record:
     seconds: dict[str, float]
     failures: Failures
     """The shares of a stack that could not be scored: their runs are spoilt, and no others."""
+    faults: Mapping[int, Fault]
+    """Why runs had a gradient without a finite norm, the first time in this epoch; a run alone is number 0."""
 
     @cached_property
     def numbers(self) -> dict[str, Any]:
@@ -108,14 +111,21 @@ def _epoch(parts: Parts, config: Config, state: State) -> Record:
     rate = parts.knob("learning_rate", axes=1) * factor
     bonus = parts.knob("entropy_coefficient", axes=0) * decayed(config.entropy_decay, state.epoch, config.epochs)
     leaves = list(state.policy.parameters())
-    steps, norms = [], []
+    steps: list[Objective] = []
+    norms: list[Tensor] = []
+    faults: dict[int, Fault] = {}
     for _ in range(config.steps_per_epoch):
         objective = policy_gradient(parts, config, state.policy, rollout, bonus)
         gradients = torch.autograd.grad(_summed(objective.loss), leaves)
         with torch.no_grad():
             gradient = joined(gradients, parts.stacked)
-            norms.append(torch.linalg.vector_norm(gradient, dim=-1))
-            _update(parts, state, gradient, rate)
+            norm = torch.linalg.vector_norm(gradient, dim=-1)
+            if state.stopped is None and _all_finite(norm):
+                _update(parts, state, gradient, rate)
+            else:
+                broken = _broken_by(parts, config, state, rollout, objective, norm, faults)
+                _update_others(parts, state, gradient, rate, broken)
+        norms.append(norm)
         steps.append(objective)
     stepped = time.perf_counter()
     measures = measured(parts, rollout, steps, norms)
@@ -127,7 +137,7 @@ def _epoch(parts: Parts, config: Config, state: State) -> Record:
     }
     state.epoch += 1
     numbers = range(state.steps - config.steps_per_epoch, state.steps)
-    return Record(state.epoch - 1, numbers, measures, evaluation, rollout, seconds, failures)
+    return Record(state.epoch - 1, numbers, measures, evaluation, rollout, seconds, failures, faults)
 
 
 def _refresh_reference(parts: Parts, config: Config, state: State) -> None:
@@ -135,7 +145,7 @@ def _refresh_reference(parts: Parts, config: Config, state: State) -> None:
         return
     due = config.reference_period > 0 and state.epoch % config.reference_period == 0
     if due or state.reference is None:
-        state.reference = copy.deepcopy(state.policy).requires_grad_(False)
+        state.reference = frozen_copy(state.policy)
 
 
 def _summed(losses: Tensor) -> Tensor:
@@ -150,6 +160,43 @@ def _update(parts: Parts, state: State, gradient: Tensor, rate: Number) -> None:
     state.steps += 1
     given = {"parameters": state.parameters, "gradient": gradient, "learning_rate": rate, "count": state.steps}
     apply(parts.update, given | state.moments, parts.knobs)
+
+
+def _all_finite(norm: Tensor) -> bool:
+    return math.isfinite(norm.item()) if norm.ndim == 0 else bool(norm.isfinite().all())
+
+
+def _broken_by(
+    parts: Parts,
+    config: Config,
+    state: State,
+    rollout: Rollout,
+    objective: Objective,
+    norm: Tensor,
+    faults: dict[int, Fault],
+) -> Tensor:
+    """Which runs this step must not move ([...], bool): their gradient is not finite, or they have stopped before.
+
+    Notes why, and which of a stack's runs stop for good.
+    """
+    broken = ~norm.isfinite()
+    stops = torch.zeros_like(broken)
+    for run in np.flatnonzero(broken.cpu().numpy()).tolist():
+        if run not in faults and (state.stopped is None or not state.stopped[run]):
+            faults[run] = fault(parts, rollout, objective, norm, state.steps, run if parts.stacked else None)
+            stops.view(-1)[run] = config.on_nonfinite == "stop" or faults[run].spoilt
+    if parts.stacked and stops.any():
+        state.stopped = stops if state.stopped is None else state.stopped | stops
+    return broken if state.stopped is None else broken | state.stopped
+
+
+def _update_others(parts: Parts, state: State, gradient: Tensor, rate: Number, broken: Tensor) -> None:
+    """Update the runs that are not broken; the others keep their parameters and what the update remembers of them."""
+    moved = {"parameters": state.parameters} | state.moments
+    before = {name: tensor[broken].clone() for name, tensor in moved.items()}
+    _update(parts, state, gradient, rate)
+    for name, tensor in moved.items():
+        tensor[broken] = before[name]
 
 
 def decayed(decay: str, epoch: int, epochs: int) -> float:

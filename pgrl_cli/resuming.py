@@ -1,0 +1,182 @@
+"""Going on with a run that was stopped, lost or finished: what is there to go on from, and whether it may."""
+
+import os
+import shlex
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pgrl_cli import experiment, runs
+from pgrl_cli.config import Config, ConfigError, Problem
+from pgrl_cli.config.layers import layers_of
+from pgrl_cli.config.problems import listed
+from pgrl_cli.fingerprints import fingerprint
+from pgrl_cli.growing import Damaged, digest_up_to, positions_of
+from pgrl_cli.resolution import Resolved, resolve
+from pgrl_cli.runs import Run
+from pgrl_cli.stopping import stoppable
+from pgrl_cli.training import checkpoints
+from pgrl_cli.training.checkpoints import Checkpoint, CheckpointError
+from pgrl_cli.words import written
+
+SCHEDULES = {"learning_rate_decay": "learning_rate", "entropy_decay": "entropy_coefficient"}
+"""Keys that bend something over the whole length of a run, and what they bend."""
+
+
+FREE = ("epochs", "checkpoint_period", "checkpoint_keep")
+"""Keys that may be typed when a run goes on."""
+RECENT = 60.0
+"""Seconds: a folder that another machine says it has, and has written to so lately, is left to it."""
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A run that is to go on, and as what."""
+
+    folder: Run
+    resolved: Resolved
+    before: Config
+    """What it was made for."""
+
+    @property
+    def config(self) -> Config:
+        return self.resolved.config
+
+
+def asked(folder: Run, overrides: Sequence[str]) -> Asked:
+    """What it means that a run goes on; `epochs=N` makes it longer.
+
+    Raises ConfigError where the folder is no run's, or the run may not become that.
+    """
+    _refuse_what_is_no_run(folder.folder)
+    file = str(folder.folder / "config.yaml")
+    before = resolve(layers_of(file, [])).config
+    resolved = resolve(layers_of(file, overrides))
+    if problems := list(_differences(before, resolved.config)):
+        raise ConfigError(problems)
+    return Asked(folder, resolved, before)
+
+
+def resume(
+    asked: Asked,
+    *,
+    command: Sequence[str] = (),
+    watch: experiment.Watch = lambda done, mean_reward: None,
+    tell: Tell = lambda note: None,
+) -> tuple[Run, experiment.Summary | None]:
+    """Go on from the last good checkpoint, or from the start; no summary where nothing is left to do.
+
+    Raises InUse where another process has the run, and what `experiment.run` raises.
+    """
+    folder, config, before = asked.folder, asked.config, asked.before
+    with stoppable() as stop, runs.held(folder.folder):
+        status = _status(folder)
+        refuse_one_in_use(status, folder)
+        if status.get("status") == "completed" and config.epochs == before.epochs:
+            tell(f"it is complete, with {before.epochs} epochs; epochs={2 * before.epochs} would make it longer")
+            return folder, None
+        experiment.refuse_a_missing_gpu(asked.resolved)
+        # The last epoch of a shorter run was written as the last; in a longer one it is written otherwise.
+        most = config.epochs if config.epochs == before.epochs else before.epochs - 1
+        found, notes = newest(folder.checkpoints, {0: (folder, config)}, most)
+        for note in notes:
+            tell(note)
+        place = "from the start: there is no checkpoint to go on from"
+        tell(place if found is None else f"going on after {found.epoch} of {config.epochs} epochs")
+        _write_down(folder, config, before, command)
+        return experiment.trained(folder, config, stop, watch, found, status.get("started"))
+
+
+def newest(folder: Path, wanted: Mapping[int, tuple[Run, Config]], most: int) -> tuple[Checkpoint | None, list[str]]:
+    """The newest checkpoint of at most so many epochs that all wanted runs can go on from, and why newer ones are not.
+
+    The runs are known by their places in the stack. A checkpoint serves where it is whole, was made with these
+    configs, and the files of the runs still begin with what they held when it was made.
+    """
+    notes: list[str] = []
+    for place in checkpoints.places(folder):
+        if checkpoints.epoch_of(place.name) > most:
+            continue
+        try:
+            found = checkpoints.read(place)
+            for index, (run, config) in wanted.items():
+                _refuse_what_does_not_fit(found.facts, index, run, config)
+            return found, notes
+        except (CheckpointError, Damaged) as error:
+            notes.append(f"not from {place.name}: {error}")
+    return None, notes
+
+
+def _refuse_what_does_not_fit(facts: Mapping[str, Any], index: int, run: Run, config: Config) -> None:
+    books = facts.get("books")
+    kept = books.get(str(index)) if isinstance(books, dict) else None
+    if not isinstance(kept, dict):
+        raise Damaged(f"it holds nothing of {run.folder.name}")
+    if kept.get("config") != fingerprint(config):
+        raise Damaged(f"it was made with another config than {run.folder / 'config.yaml'}")
+    for name, position in positions_of(kept.get("files")).items():
+        digest_up_to(run.folder / name, position)
+
+
+def refuse_one_in_use(status: Mapping[str, Any], folder: Run) -> None:
+    """Raise ConfigError for a folder that a live process has, as far as its status tells: its lock is ours by now."""
+    if status.get("status") not in ("pending", "running"):
+        return
+    elsewhere = status.get("host") not in (None, socket.gethostname())
+    timing = folder.folder / "timing.jsonl"
+    lately = timing.exists() and time.time() - timing.stat().st_mtime < RECENT
+    if lately if elsewhere else runs.is_alive(status) and status.get("pid") != os.getpid() and not runs.LOCKS:
+        told = f"is in use by process {status.get('pid')} on {status.get('host')}; wait for it, or stop it first"
+        raise ConfigError([Problem(told, str(folder.folder))])
+
+
+def _refuse_what_is_no_run(path: Path) -> None:
+    shown = str(path)
+    if not path.is_dir():
+        raise ConfigError([Problem("there is no such run folder", shown)])
+    if (path / "cells.jsonl").exists():
+        raise ConfigError([Problem(f"is a sweep: pgrl sweep --resume {shlex.quote(shown)} goes on with it", shown)])
+    if not (path / "config.yaml").is_file():
+        raise ConfigError([Problem("is no run folder: it has no config.yaml", shown)])
+    sweep = path.resolve().parents[1] if len(path.resolve().parents) > 1 else path
+    if (sweep / "cells.jsonl").exists() and path.resolve().parent.name == "cells":
+        fix = f"pgrl sweep --resume {shlex.quote(str(sweep))} goes on with it, in the company it began in"
+        raise ConfigError([Problem(f"is a cell of a sweep: {fix}", shown)])
+
+
+def _status(folder: Run) -> Mapping[str, Any]:
+    """What status.json says; nothing where it cannot be read: then nobody has the run."""
+    try:
+        status = folder.status()
+    except (OSError, ValueError):
+        return {}
+    return status if isinstance(status, dict) else {}
+
+
+def _differences(before: Config, config: Config) -> Iterator[Problem]:
+    """Why a run of one config may not go on as one of another."""
+    was, would = before.settings, config.settings
+    if differ := [key for key in would if key not in FREE and was.get(key) != would[key]]:
+        fix = "start a new run for that; one that goes on may only be given more epochs"
+        yield Problem(f"the run was made with another {listed(differ)}: {fix}", "--resume")
+    if config.epochs < before.epochs:
+        told = f"epochs: came {config.epochs}, but the run was made for {before.epochs}: it can only be made longer"
+        yield Problem(told, "--resume")
+    bent = [f"{key}: {would[key]}" for key, what in SCHEDULES.items() if would[key] != "none" and would[what] > 0]
+    if config.epochs > before.epochs and bent:
+        told = f"a run with {listed(bent)} cannot be made longer"
+        why = "the schedule depends on the number of epochs, so its first epochs would have been others"
+        yield Problem(f"{told}: {why}; start a new run with epochs={config.epochs}", "--resume")
+
+
+def _write_down(folder: Run, config: Config, before: Config, command: Sequence[str]) -> None:
+    """Keep with the run how it goes on."""
+    if config != before:
+        runs.write_whole(folder.folder / "config.yaml", written(config))
+    if command:
+        with (folder.folder / "command.txt").open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(shlex.join(runs.redacted(command)) + "\n")

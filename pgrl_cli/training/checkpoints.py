@@ -1,0 +1,252 @@
+"""Checkpoints: all that changes while it trains, in files that nothing has to be unpickled from.
+
+checkpoints/epoch-000100/
+    tensors.safetensors   parameters, what the optimizer remembers, the reference policy; [run ...] of a stack
+    state.json            epoch, step, versions, the config's hash, how far the run's files had come, and the digests
+
+No time and no process is in them: the same run writes the same bytes. A folder is written beside its place, synced and
+renamed, so a kill at any instant leaves the last good one.
+"""
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import orjson
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from pgrl_cli import __version__
+from pgrl_cli.policies.stack import frozen_copy
+from pgrl_cli.training.parts import State
+
+FORMAT = 1
+STATE, TENSORS = "state.json", "tensors.safetensors"
+LARGEST_STATE = 64 * 2**20
+"""Bytes of a state.json beyond which it is none of ours."""
+FOLDER = re.compile(r"epoch-(\d{6,10})")
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that is damaged, or is none; the message names the file."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run stood between two epochs."""
+
+    epoch: int
+    """Epochs done."""
+    steps: int
+    tensors: Mapping[str, Tensor]
+    """policy.NAME, reference.NAME, moments.NAME, and `stopped` [run] where runs of a stack have stopped."""
+    facts: Mapping[str, Any]
+    """What whoever keeps the checkpoint wrote into it."""
+
+
+def snapshot(state: State, facts: Mapping[str, Any]) -> Checkpoint:
+    """A copy of a state as it is now, on the CPU: training may go on while it is written."""
+    tensors = _tensors_of(state)
+    copies = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
+    return Checkpoint(state.epoch, state.steps, copies, facts)
+
+
+def _tensors_of(state: State) -> dict[str, Tensor]:
+    """All tensors of a state by their names, as they lie in memory."""
+    tensors: dict[str, Tensor] = {f"policy.{name}": tensor for name, tensor in state.policy.named_parameters()}
+    tensors |= {f"moments.{name}": tensor for name, tensor in state.moments.items()}
+    if state.reference is not None:
+        tensors |= {f"reference.{name}": tensor for name, tensor in state.reference.named_parameters()}
+    if state.stopped is not None:
+        tensors["stopped"] = state.stopped
+    return tensors
+
+
+@torch.no_grad()
+def restore(state: State, checkpoint: Checkpoint) -> None:
+    """Put a state where a checkpoint stood. Raises CheckpointError where the tensors are not those of this state."""
+    reference = any(name.startswith("reference.") for name in checkpoint.tensors)
+    state.reference = frozen_copy(state.policy) if reference else None
+    stopped = checkpoint.tensors.get("stopped")
+    state.stopped = None if stopped is None else torch.zeros_like(stopped, device=state.parameters.device)
+    expected = _tensors_of(state)
+    if strange := sorted(expected.keys() ^ checkpoint.tensors.keys()):
+        raise CheckpointError(f"{TENSORS} does not fit this config: {', '.join(strange[:5])}")
+    for name, tensor in expected.items():
+        given = checkpoint.tensors[name]
+        if given.shape != tensor.shape or given.dtype != tensor.dtype:
+            here, there = _shape(tensor), _shape(given)
+            raise CheckpointError(f"{TENSORS} does not fit this config: {name} is {there}, and should be {here}")
+    for name, tensor in expected.items():
+        tensor.copy_(checkpoint.tensors[name])
+    state.epoch, state.steps = checkpoint.epoch, checkpoint.steps
+
+
+def runs_of(checkpoint: Checkpoint, runs: slice | int | None, facts: Mapping[str, Any]) -> Checkpoint:
+    """The part of a stack's checkpoint that belongs to some of its runs, as if they had trained alone."""
+    if runs is None:
+        return replace(checkpoint, facts=facts)
+    tensors = {name: tensor[runs].contiguous() for name, tensor in checkpoint.tensors.items()}
+    if isinstance(runs, int):
+        tensors.pop("stopped", None)
+    elif "stopped" in tensors and not tensors["stopped"].any():
+        del tensors["stopped"]  # a neighbour has stopped
+    return Checkpoint(checkpoint.epoch, checkpoint.steps, tensors, facts)
+
+
+def write(given: Sequence[tuple[Path, Checkpoint]], counting_on: Sequence[int] = ()) -> None:
+    """Write checkpoints, each into a folder of them: complete, synced, then renamed to its place. Raises OSError.
+
+    `counting_on` are descriptors of files that must lie safe on the disk before a checkpoint counts on them.
+    """
+    beside = []
+    try:
+        files: list[Path | int] = [*counting_on]
+        for folder, checkpoint in given:
+            folder.mkdir(parents=True, exist_ok=True)
+            beside.append(folder / f".{_name(checkpoint)}.{secrets.token_hex(4)}")
+            files += _written(beside[-1], checkpoint)
+        sync(files)
+        for (folder, checkpoint), complete in zip(given, beside, strict=True):
+            place = folder / _name(checkpoint)
+            if place.exists():  # a damaged one, or the same one once more
+                shutil.rmtree(place)
+            complete.rename(place)
+        sync(list(dict.fromkeys(folder for folder, _ in given)))
+    finally:
+        for left in beside:
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _name(checkpoint: Checkpoint) -> str:
+    return f"epoch-{checkpoint.epoch:06d}"
+
+
+def _written(beside: Path, checkpoint: Checkpoint) -> list[Path]:
+    tensors = save(dict(checkpoint.tensors))
+    state = {
+        "format": FORMAT,
+        "epoch": checkpoint.epoch,
+        "steps": checkpoint.steps,
+        "versions": {"pgrl": __version__, "torch": torch.__version__},
+        **checkpoint.facts,
+        "tensors": {"bytes": len(tensors), "sha256": sha256(tensors).hexdigest()},
+    }
+    beside.mkdir()
+    (beside / TENSORS).write_bytes(tensors)
+    (beside / STATE).write_bytes(_sealed(state))
+    return [beside / TENSORS, beside / STATE, beside]
+
+
+def sync(what: Sequence[Path | int]) -> None:
+    """See to it that files and folders, open or by their paths, lie safe on the disk: all at once, for each waits."""
+    with ThreadPoolExecutor(max_workers=16) as pool:
+        list(pool.map(_sync, what))
+
+
+def _sync(what: Path | int) -> None:
+    if isinstance(what, int):
+        os.fsync(what)
+        return
+    descriptor = os.open(what, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read(place: Path) -> Checkpoint:
+    """A checkpoint, every byte of it checked. Raises CheckpointError for one that is damaged or foreign."""
+    state = _state_of(place)
+    file = place / TENSORS
+    told = state["tensors"]
+    try:
+        if file.is_symlink() or file.stat().st_size != told.get("bytes"):
+            raise CheckpointError(f"{file} is not the file that {STATE} speaks of: its size differs")
+        data = file.read_bytes()
+        if sha256(data).hexdigest() != told.get("sha256"):
+            raise CheckpointError(f"{file} is damaged: its bytes are not those that were written")
+        tensors = load(data)
+    except (OSError, SafetensorError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CheckpointError(f"{file} cannot be read: {reason}") from error
+    known = ("format", "epoch", "steps", "versions", "tensors", "sha256")
+    facts = {name: value for name, value in state.items() if name not in known}
+    return Checkpoint(state["epoch"], state["steps"], tensors, facts)
+
+
+def _state_of(place: Path) -> dict[str, Any]:
+    file = place / STATE
+    try:
+        if place.is_symlink() or file.is_symlink():
+            raise CheckpointError(f"{place} is a link, and is not followed")
+        if file.stat().st_size > LARGEST_STATE:
+            raise CheckpointError(f"{file} is too large to be a checkpoint's")
+        data = file.read_bytes()
+        state = orjson.loads(data)
+    except OSError as error:
+        raise CheckpointError(f"{file} cannot be read: {error.strerror}") from error
+    except orjson.JSONDecodeError as error:
+        raise CheckpointError(f"{file} is damaged: {error}") from error
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        raise CheckpointError(f"{file} is no checkpoint of format {FORMAT}")
+    sealed = {name: value for name, value in state.items() if name != "sha256"}
+    if _sealed(sealed) != data:
+        raise CheckpointError(f"{file} is damaged: its bytes are not those that were written")
+    counts, told = (state.get("epoch"), state.get("steps")), state.get("tensors")
+    if not all(isinstance(count, int) and count >= 0 for count in counts) or not isinstance(told, dict):
+        raise CheckpointError(f"{file} is no checkpoint's: epoch, steps or tensors are missing")
+    return state
+
+
+def _sealed(state: Mapping[str, Any]) -> bytes:
+    """A state's text, with its own digest at the end."""
+    digest = sha256(orjson.dumps(state)).hexdigest()
+    return orjson.dumps({**state, "sha256": digest}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def places(folder: Path) -> list[Path]:
+    """The checkpoints that lie in a folder, the newest first; whether they are whole, `read` says."""
+    try:
+        names = [entry.name for entry in os.scandir(folder) if FOLDER.fullmatch(entry.name)]
+    except OSError:
+        return []
+    return [folder / name for name in sorted(names, key=epoch_of, reverse=True)]
+
+
+def epoch_of(name: str) -> int:
+    """The epochs done, of a checkpoint's folder."""
+    found = FOLDER.fullmatch(name)
+    return int(found[1]) if found else -1
+
+
+def thin_out(folder: Path, keep: int) -> None:
+    """Remove all but the newest checkpoints, and what writes that were cut off have left."""
+    for old in places(folder)[keep:]:
+        gone = old.with_name(f".{old.name}.{secrets.token_hex(4)}")
+        old.rename(gone)  # half a folder must not be taken for a checkpoint
+        shutil.rmtree(gone, ignore_errors=True)
+    for left in folder.glob(".epoch-*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def problems_of(place: Path) -> list[str]:
+    """What is wrong with a checkpoint, in words; nothing where it is whole."""
+    try:
+        read(place)
+    except CheckpointError as error:
+        return [str(error)]
+    return []
+
+
+def _shape(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"

@@ -1,0 +1,92 @@
+"""Why a gradient has no finite norm: which term of the objective is to blame, at which step, and made of what."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pgrl_cli.equations.averages import token_mean
+from pgrl_cli.registry import apply
+from pgrl_cli.training.objectives import Objective
+from pgrl_cli.training.parts import Parts
+from pgrl_cli.training.rollouts import Rollout
+
+
+class Fault(NamedTuple):
+    """What made a run's gradient unusable."""
+
+    step: int
+    """The optimizer step, which did not move the run."""
+    told: str
+    """The term and its values, in words."""
+    spoilt: bool
+    """Whether the policy itself is no longer finite: no skipping of steps helps then."""
+
+
+@torch.no_grad()
+def fault(parts: Parts, rollout: Rollout, objective: Objective, norm: Tensor, step: int, run: int | None) -> Fault:
+    """The first thing on the way from the reward to the gradient that is not finite: of a run of a stack, or alone."""
+    own = {name: _of(tensor, run, name) for name, tensor in rollout.items()} | {
+        "log_probs": _of(objective.log_probs, run)
+    }
+    knobs = {name: _of(value, run) if isinstance(value, Tensor) else value for name, value in parts.knobs.items()}
+    told, spoilt = _told(parts, own, _alone(objective, run), knobs, _of(norm, run))
+    return Fault(step, told, spoilt)
+
+
+def _told(
+    parts: Parts, own: Rollout, objective: Objective, knobs: Mapping[str, object], norm: Tensor
+) -> tuple[str, bool]:
+    rewards, shaped, advantages = own["task_rewards"], own["rewards"], own["advantages"]
+    log_probs = own["log_probs"]
+    if not _finite(rewards):
+        return f"the reward is not finite: {_range(rewards)}", False
+    if not _finite(shaped):
+        pulled = f", less a KL {_range(own['reward_kl'])}" if "reward_kl" in own else ""
+        return f"the shaped reward is not finite: {_range(shaped)}, of rewards {_range(rewards)}{pulled}", False
+    if not _finite(advantages):
+        return f"the advantages are not finite: {_range(advantages)}, of rewards {_range(shaped)}", False
+    if not _finite(log_probs):
+        return f"the policy is not finite: its log-probs are {_range(log_probs)}", True
+    mask = own.get("mask")
+    losses = apply(parts.loss, own, knobs)
+    policy_loss = apply(parts.average, {"values": losses, "mask": mask}, knobs)
+    moved = log_probs - own["old_log_probs"]
+    if not _finite(policy_loss):
+        of = f"advantages {_range(advantages)}, log-ratios to the old policy {_range(moved)}"
+        return f"the policy loss is {policy_loss.item():g}: token losses {_range(losses)}, {of}", False
+    kl = objective.kl
+    if kl is not None and not _finite(kl):
+        apart = log_probs - own["reference_log_probs"]
+        return f"the KL is {kl.item():g}: log-ratios to the reference {_range(apart)}", False
+    entropy = token_mean(objective.entropies.expand(log_probs.shape), mask)
+    if not _finite(entropy):
+        return f"the entropy is {entropy.item():g}: of tokens {_range(objective.entropies)}", False
+    terms = [f"policy loss {policy_loss.item():g}", *([] if kl is None else [f"KL {kl.item():g}"])]
+    terms.append(f"entropy {entropy.item():g}")
+    return f"the gradient's norm is {norm.item():g}, though its terms are finite: {', '.join(terms)}", False
+
+
+def _alone(objective: Objective, run: int | None) -> Objective:
+    kl = None if objective.kl is None else _of(objective.kl, run)
+    loss, entropies, log_probs = (
+        _of(value, run) for value in (objective.loss, objective.entropies, objective.log_probs)
+    )
+    return Objective(loss, kl, entropies, log_probs)
+
+
+def _of(tensor: Tensor, run: int | None, name: str = "") -> Tensor:
+    return tensor if run is None or name == "prompts" or tensor.ndim == 0 else tensor[run]
+
+
+def _finite(tensor: Tensor) -> bool:
+    return bool(tensor.isfinite().all())
+
+
+def _range(tensor: Tensor) -> str:
+    """From the least to the largest number, and what else is among them."""
+    numbers = tensor[~tensor.isnan()]
+    told = f"from {numbers.min().item():g} to {numbers.max().item():g}" if numbers.numel() else "nan"
+    missing = int(tensor.isnan().sum())
+    return told + (f" and {missing} times nan" if missing and numbers.numel() else "")
