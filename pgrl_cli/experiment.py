@@ -14,7 +14,7 @@ from pgrl_cli import runs
 from pgrl_cli.assembly import assemble, multiplications, stacked, threads_for
 from pgrl_cli.config import Config, ConfigError, yaml12
 from pgrl_cli.keeper import Keeper
-from pgrl_cli.notebook import HINT, Notebook, NotFinite, Summary
+from pgrl_cli.notebook import HINT, Notebook, NotFinite, NotWritten, Summary
 from pgrl_cli.resolution import Resolved
 from pgrl_cli.runs import Run
 from pgrl_cli.stopping import Stop, stoppable
@@ -193,7 +193,10 @@ class _Stack:
         self.keeper.settle()
         self.keeper.keep(last, [descriptor for book in self.going for descriptor in book.descriptors()])
         self.each(Notebook.draw)
-        self.keeper.settle()
+        try:
+            self.keeper.settle()
+        except OSError as error:
+            raise NotWritten(f"a checkpoint could not be written: {error.filename}: {error.strerror}") from error
         self.each(Notebook.complete)
         self.close(*self.going)
 

@@ -45,6 +45,7 @@ def train_stack(
         tell(note)
     if found is None:
         shutil.rmtree(checkpoints, ignore_errors=True)
+        checkpoints.parent.mkdir(exist_ok=True)
         for place, cell in here.items():
             sources = list(dict.fromkeys(configs[place].sources.values()))
             runs.create_at(sweep.folder / cell.folder, _texts(configs[place]), sources)

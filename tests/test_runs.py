@@ -18,7 +18,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pgrl_cli import __version__, runs
-from pgrl_cli.runs import Lines, Run, create, in_a_path, process_started, read_lines, redacted, to_json, write_whole
+from pgrl_cli.growing import Lines
+from pgrl_cli.runs import Run, create, in_a_path, process_started, read_lines, redacted, to_json, write_whole
 
 
 class Noon(datetime):
@@ -259,13 +260,17 @@ def test_a_runs_growing_files_are_there_at_once_and_hold_what_was_flushed(tmp_pa
         names = {"metrics.jsonl", "timing.jsonl", "samples.jsonl", "train.log", "status.json"}
         assert {path.name for path in run.folder.iterdir()} == names
         lines.metrics.write(to_json({"step": 0}))
-        lines.log.write("é→\n")
+        lines.log.write("é→\n".encode())
         lines.flush()
         assert run.metrics() == [{"step": 0}]
         assert run.log_file.read_bytes() == "é→\n".encode()
-    with closing(Lines(run)) as lines:  # resuming appends
+        positions = lines.positions
+        lines.metrics.write(to_json({"step": 7}))
+    with closing(Lines(run, positions)) as lines:  # going on from there
         lines.metrics.write(to_json({"step": 1}))
     assert run.metrics() == [{"step": 0}, {"step": 1}]
+    with closing(Lines(run)):
+        assert run.metrics() == []  # anew
 
 
 def test_a_status_says_which_process_of_which_host_has_the_run(tmp_path: Path) -> None:

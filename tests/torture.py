@@ -37,9 +37,7 @@ def pgrl(words: Sequence[str]) -> list[str]:
 def started(words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
     """A child in a session of its own, so that all of it can be killed at once."""
     with log.open("ab") as told:
-        return subprocess.Popen(
-            pgrl(words), stdout=told, stderr=told, stdin=subprocess.DEVNULL, start_new_session=True
-        )
+        return subprocess.Popen(pgrl(words), stdout=told, stderr=told, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
 def only_folder(runs: Path) -> Path:
@@ -48,9 +46,10 @@ def only_folder(runs: Path) -> Path:
 
 
 def evidence(folder: Path) -> dict[str, bytes]:
-    """Everything that must come out the same, by its path."""
+    """Everything that must come out the same, by its path: of the checkpoints that is the last."""
     files = [path for name in COMPARED for path in folder.rglob(name)]
-    files += [path for path in folder.rglob("checkpoints/*/*") if path.is_file()]
+    for checkpoints in folder.rglob("checkpoints"):
+        files += [path for place in sorted(checkpoints.glob("epoch-*"))[-1:] for path in place.iterdir()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
@@ -77,7 +76,9 @@ def untouched(kind: str, work: Path) -> tuple[dict[str, bytes], float]:
     return evidence(only_folder(runs)), time.monotonic() - began
 
 
-def killed_and_resumed(kind: str, work: Path, after: float, number: int = signal.SIGKILL) -> tuple[dict[str, bytes], int]:
+def killed_and_resumed(
+    kind: str, work: Path, after: float, number: int = signal.SIGKILL
+) -> tuple[dict[str, bytes], int]:
     """What a run leaves that was killed so long after its first checkpoint and then resumed, and how often it died."""
     (command, words), runs, log = KINDS[kind], work / "killed", work / "killed.log"
     shutil.rmtree(runs, ignore_errors=True)

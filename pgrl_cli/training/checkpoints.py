@@ -112,7 +112,7 @@ def write(given: Sequence[tuple[Path, Checkpoint]], counting_on: Sequence[int] =
     try:
         files: list[Path | int] = [*counting_on]
         for folder, checkpoint in given:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(exist_ok=True)  # a run folder that has gone must not come back half
             beside.append(folder / f".{_name(checkpoint)}.{secrets.token_hex(4)}")
             files += _written(beside[-1], checkpoint)
         sync(files)

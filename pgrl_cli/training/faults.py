@@ -9,7 +9,7 @@ from torch import Tensor
 from pgrl_cli.equations.averages import token_mean
 from pgrl_cli.registry import apply
 from pgrl_cli.training.objectives import Objective
-from pgrl_cli.training.parts import Parts
+from pgrl_cli.training.parts import Parts, State
 from pgrl_cli.training.rollouts import Rollout
 
 
@@ -25,47 +25,52 @@ class Fault(NamedTuple):
 
 
 @torch.no_grad()
-def fault(parts: Parts, rollout: Rollout, objective: Objective, norm: Tensor, step: int, run: int | None) -> Fault:
+def fault(parts: Parts, state: State, rollout: Rollout, objective: Objective, norm: Tensor, run: int | None) -> Fault:
     """The first thing on the way from the reward to the gradient that is not finite: of a run of a stack, or alone."""
     own = {name: _of(tensor, run, name) for name, tensor in rollout.items()} | {
         "log_probs": _of(objective.log_probs, run)
     }
     knobs = {name: _of(value, run) if isinstance(value, Tensor) else value for name, value in parts.knobs.items()}
-    told, spoilt = _told(parts, own, _alone(objective, run), knobs, _of(norm, run))
-    return Fault(step, told, spoilt)
+    if not _finite(own["log_probs"]):
+        parameters = _range(_of(state.parameters, run))
+        told = f"the policy is not finite: its log-probs are {_range(own['log_probs'])}, of parameters {parameters}"
+        return Fault(state.steps, told, True)
+    return Fault(state.steps, _told(parts, own, _alone(objective, run), knobs, _of(norm, run)), False)
 
 
-def _told(
-    parts: Parts, own: Rollout, objective: Objective, knobs: Mapping[str, object], norm: Tensor
-) -> tuple[str, bool]:
+def _told(parts: Parts, own: Rollout, objective: Objective, knobs: Mapping[str, object], norm: Tensor) -> str:
     rewards, shaped, advantages = own["task_rewards"], own["rewards"], own["advantages"]
     log_probs = own["log_probs"]
     if not _finite(rewards):
-        return f"the reward is not finite: {_range(rewards)}", False
+        return f"the reward is not finite: {_range(rewards)}"
     if not _finite(shaped):
         pulled = f", less a KL {_range(own['reward_kl'])}" if "reward_kl" in own else ""
-        return f"the shaped reward is not finite: {_range(shaped)}, of rewards {_range(rewards)}{pulled}", False
+        return f"the shaped reward is not finite: {_range(shaped)}, of rewards {_range(rewards)}{pulled}"
     if not _finite(advantages):
-        return f"the advantages are not finite: {_range(advantages)}, of rewards {_range(shaped)}", False
-    if not _finite(log_probs):
-        return f"the policy is not finite: its log-probs are {_range(log_probs)}", True
+        return f"the advantages are not finite: {_range(advantages)}, of rewards {_range(shaped)}"
     mask = own.get("mask")
     losses = apply(parts.loss, own, knobs)
     policy_loss = apply(parts.average, {"values": losses, "mask": mask}, knobs)
     moved = log_probs - own["old_log_probs"]
     if not _finite(policy_loss):
         of = f"advantages {_range(advantages)}, log-ratios to the old policy {_range(moved)}"
-        return f"the policy loss is {policy_loss.item():g}: token losses {_range(losses)}, {of}", False
+        return f"the policy loss is {policy_loss.item():g}: token losses {_range(losses)}, {of}"
     kl = objective.kl
     if kl is not None and not _finite(kl):
         apart = log_probs - own["reference_log_probs"]
-        return f"the KL is {kl.item():g}: log-ratios to the reference {_range(apart)}", False
+        return f"the KL is {kl.item():g}: log-ratios to the reference {_range(apart)}"
     entropy = token_mean(objective.entropies.expand(log_probs.shape), mask)
     if not _finite(entropy):
-        return f"the entropy is {entropy.item():g}: of tokens {_range(objective.entropies)}", False
-    terms = [f"policy loss {policy_loss.item():g}", *([] if kl is None else [f"KL {kl.item():g}"])]
-    terms.append(f"entropy {entropy.item():g}")
-    return f"the gradient's norm is {norm.item():g}, though its terms are finite: {', '.join(terms)}", False
+        return f"the entropy is {entropy.item():g}: of tokens {_range(objective.entropies)}"
+    terms = [f"policy loss {policy_loss.item():g}"]
+    terms += [] if kl is None else [f"{_weight(knobs, 'kl_coefficient')} times the KL {kl.item():g}"]
+    terms.append(f"{_weight(knobs, 'entropy_coefficient')} times the entropy {entropy.item():g}")
+    return f"the gradient's norm is {norm.item():g}, though its terms are finite: {', '.join(terms)}"
+
+
+def _weight(knobs: Mapping[str, object], name: str) -> str:
+    value = knobs[name]
+    return f"{value.item() if isinstance(value, Tensor) else value:g}"
 
 
 def _alone(objective: Objective, run: int | None) -> Objective:

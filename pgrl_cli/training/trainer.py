@@ -183,7 +183,7 @@ def _broken_by(
     stops = torch.zeros_like(broken)
     for run in np.flatnonzero(broken.cpu().numpy()).tolist():
         if run not in faults and (state.stopped is None or not state.stopped[run]):
-            faults[run] = fault(parts, rollout, objective, norm, state.steps, run if parts.stacked else None)
+            faults[run] = fault(parts, state, rollout, objective, norm, run if parts.stacked else None)
             stops.view(-1)[run] = config.on_nonfinite == "stop" or faults[run].spoilt
     if parts.stacked and stops.any():
         state.stopped = stops if state.stopped is None else state.stopped | stops

@@ -1,0 +1,431 @@
+"""Runs that go on: from their last good checkpoint to the same bytes, longer if asked, refused where they must be."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import pytest
+import torture
+
+from pgrl_cli import resuming, runs
+from pgrl_cli.config import ConfigError
+from pgrl_cli.config.layers import layers_from
+from pgrl_cli.experiment import Interrupted, RunFailed, run
+from pgrl_cli.resolution import resolve
+from pgrl_cli.runs import InUse, Run
+from pgrl_cli.stopping import Stopped
+
+KEYS = {
+    "name": "short",
+    "epochs": 9,
+    "steps_per_epoch": 3,
+    "kl_coefficient": 0.1,
+    "loss_mode": "clipped",
+    "reference_period": 2,
+    "entropy_coefficient": 0.1,
+    "eval_period": 4,
+    "log_every": 5,
+    "checkpoint_period": 1,
+    "checkpoint_keep": 3,
+}
+
+
+def trained(folder, **keys):
+    return run(resolve(layers_from(KEYS | keys)), folder)[0]
+
+
+def stopped(folder, after, error=KeyboardInterrupt, **keys):
+    """A run that was stopped after so many epochs."""
+
+    def watch(done, mean_reward):
+        time.sleep(0.05)  # the disk keeps up, so that no checkpoint is passed over
+        if done == after:
+            raise error
+
+    with pytest.raises((Interrupted, RunFailed)) as failure:
+        run(resolve(layers_from(KEYS | keys)), folder, watch=watch)
+    return failure.value.run
+
+
+def resumed(folder, *overrides, notes=None):
+    tell = (lambda note: None) if notes is None else notes.append
+    return resuming.resume(resuming.asked(folder, overrides), tell=tell)
+
+
+def same(one, other, *, but=()):
+    """Whether two run folders hold the same evidence."""
+    return torture.differences(torture.evidence(one.folder), torture.evidence(other.folder)) == list(but)
+
+
+def lose(folder):
+    """Make it look as if the process had been killed: running, of a process that is no more."""
+    status = folder.status() | {"status": "running", "pid": 2**22 + 1, "process_started": 1}
+    runs.write_whole(folder.folder / "status.json", {k: v for k, v in status.items() if k != "files"})
+
+
+@pytest.mark.parametrize("keys", [{}, {"seeds": 3}, {"seeds": [4, 2], "dtype": "float64"}, {"optimizer": "sgd"}])
+@pytest.mark.parametrize("after", [1, 4, 8, 9])
+def test_a_stopped_run_goes_on_to_the_same_bytes(tmp_path, keys, after):
+    whole = trained(tmp_path / "whole", **keys)
+    broken = stopped(tmp_path / "broken", after, **keys)
+    assert broken.status()["status"] == "interrupted"
+    resumed(broken)
+    assert same(whole, broken)
+    told = {name: value for name, value in broken.status().items() if name in whole.status()}
+    varying = ("pid", "process_started", "started", "finished", "seconds", "segment")
+    assert {k: v for k, v in told.items() if k not in varying} == {
+        k: v for k, v in whole.status().items() if k not in varying
+    }
+    assert broken.curves_file.read_bytes() == whole.curves_file.read_bytes()
+
+
+def test_two_segments_are_visible_in_the_timing_alone(tmp_path):
+    broken = stopped(tmp_path, 4)
+    resumed(broken)
+    lines = [json.loads(line) for line in (broken.folder / "timing.jsonl").read_text().splitlines()]
+    assert [(line["segment"], line["epoch"]) for line in lines] == [(1, e) for e in range(4)] + [
+        (2, e) for e in range(4, 9)
+    ]
+    assert broken.status()["segment"] == 2
+
+
+def test_it_is_said_from_where_a_run_goes_on(tmp_path):
+    notes = []
+    broken = stopped(tmp_path, 4)
+    resumed(broken, notes=notes)
+    assert notes == ["going on after 4 of 9 epochs"]
+    again = []
+    assert resumed(broken, notes=again)[1] is None
+    assert again == ["it is complete, with 9 epochs; epochs=18 would make it longer"]
+
+
+def test_a_run_without_a_checkpoint_starts_over_and_says_so(tmp_path):
+    whole = trained(tmp_path / "whole", checkpoint_period=0)
+    broken = stopped(tmp_path / "broken", 4, checkpoint_period=0)
+    shutil.rmtree(broken.checkpoints)
+    lose(broken)
+    notes = []
+    resumed(broken, notes=notes)
+    assert notes == ["from the start: there is no checkpoint to go on from"]
+    assert same(whole, broken)
+
+
+def test_what_was_written_after_the_checkpoint_is_cut_back(tmp_path):
+    whole = trained(tmp_path / "whole")
+    broken = stopped(tmp_path / "broken", 5)
+    lose(broken)
+    for name in ("metrics.jsonl", "samples.jsonl", "train.log"):
+        with (broken.folder / name).open("ab") as file:
+            file.write(b'{"epoch":5,"torn')
+    resumed(broken)
+    assert same(whole, broken)
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "samples.jsonl", "train.log"])
+@pytest.mark.parametrize("damage", ["gone", "empty", "a byte"])
+def test_a_run_whose_files_are_damaged_goes_on_from_where_they_are_whole(tmp_path, name, damage):
+    whole = trained(tmp_path / "whole")
+    broken = stopped(tmp_path / "broken", 5)
+    file = broken.folder / name
+    data = file.read_bytes()
+    file.unlink()
+    if damage != "gone":
+        file.write_bytes(b"" if damage == "empty" else b"?" + data[1:])
+    notes = []
+    resumed(broken, notes=notes)
+    assert notes[0].startswith("not from epoch-000005: ")
+    assert name in notes[0]
+    assert notes[-1] == "from the start: there is no checkpoint to go on from"
+    assert same(whole, broken)
+
+
+def test_a_metrics_file_that_is_too_short_for_one_checkpoint_serves_an_older_one(tmp_path):
+    whole = trained(tmp_path / "whole")
+    broken = stopped(tmp_path / "broken", 5)
+    lines = (broken.folder / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    (broken.folder / "metrics.jsonl").write_bytes(b"".join(lines[:13]))  # one line of the fifth epoch
+    notes = []
+    resumed(broken, notes=notes)
+    assert notes[-1] == "going on after 4 of 9 epochs"
+    assert same(whole, broken)
+
+
+def test_a_damaged_checkpoint_is_named_and_an_older_one_serves(tmp_path):
+    whole = trained(tmp_path / "whole")
+    broken = stopped(tmp_path / "broken", 5)
+    file = broken.checkpoints / "epoch-000005" / "tensors.safetensors"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    notes = []
+    resumed(broken, notes=notes)
+    assert "tensors.safetensors is damaged" in notes[0]
+    assert notes[1] == "going on after 4 of 9 epochs"
+    assert same(whole, broken)
+
+
+@pytest.mark.parametrize("status", [b"", b"[]", b"{", b"null", b'{"status": 3}'])
+def test_a_status_that_cannot_be_read_is_nobodys(tmp_path, status):
+    whole = trained(tmp_path / "whole")
+    broken = stopped(tmp_path / "broken", 5)
+    (broken.folder / "status.json").write_bytes(status)
+    resumed(broken)
+    assert same(whole, broken)
+
+
+def test_a_clock_that_goes_backwards_changes_nothing(tmp_path, monkeypatch):
+    whole = trained(tmp_path / "whole")
+    broken = stopped(tmp_path / "broken", 5)
+    monkeypatch.setattr(runs, "now", lambda: "1999-12-31T23:59:59+00:00")
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    resumed(broken)
+    assert same(whole, broken)
+
+
+# Longer runs
+
+
+@pytest.mark.parametrize("keys", [{}, {"seeds": 2}, {"checkpoint_period": 0}, {"checkpoint_keep": 1}])
+def test_a_finished_run_made_longer_is_the_run_that_was_that_long_from_the_start(tmp_path, keys):
+    whole = trained(tmp_path / "whole", epochs=14, **keys)
+    short = trained(tmp_path / "short", **keys)
+    resumed(short, "epochs=14")
+    assert same(whole, short)
+    assert short.status()["epochs"] == 14
+
+
+def test_an_interrupted_run_can_be_made_longer_too(tmp_path):
+    whole = trained(tmp_path / "whole", epochs=14)
+    broken = stopped(tmp_path / "broken", 5)
+    resumed(broken, "epochs=14")
+    assert same(whole, broken)
+
+
+@pytest.mark.parametrize(
+    ("keys", "override", "told"),
+    [
+        ({}, "epochs=5", "came 5, but the run was made for 9: it can only be made longer"),
+        ({}, "learning_rate=0.1", "made with another learning_rate"),
+        ({}, "clip_epsilon=0.3", "made with another clip_epsilon"),
+        ({}, "seeds=3", "made with another seeds"),
+        ({"learning_rate_decay": "linear"}, "epochs=20", "learning_rate_decay: linear cannot be made longer"),
+        ({"entropy_decay": "linear"}, "epochs=20", "entropy_decay: linear cannot be made longer"),
+        ({}, "epochz=20", "unknown key 'epochz'"),
+    ],
+)
+def test_a_run_that_would_become_another_is_refused_with_the_reason(tmp_path, keys, override, told):
+    short = trained(tmp_path, **keys)
+    before = torture.evidence(short.folder)
+    with pytest.raises(ConfigError, match="(?s).*" + told):
+        resumed(short, override)
+    assert torture.evidence(short.folder) == before
+
+
+def test_a_config_that_was_changed_by_hand_does_not_go_on_from_the_checkpoint(tmp_path):
+    broken = stopped(tmp_path, 5)
+    file = broken.folder / "config.yaml"
+    file.write_text(file.read_text().replace("learning_rate: 0.001", "learning_rate: 0.002"))
+    notes = []
+    resumed(broken, notes=notes)
+    assert "made with another config" in notes[0]
+    assert notes[-1] == "from the start: there is no checkpoint to go on from"
+
+
+# Whose run it is
+
+
+def test_a_run_that_another_process_has_is_refused(tmp_path):
+    broken = stopped(tmp_path, 5)
+    with runs.held(broken.folder), pytest.raises(InUse, match="in use by another process"):
+        resumed(broken)
+
+
+def test_a_run_that_another_machine_still_writes_is_left_to_it_and_a_lost_one_is_not(tmp_path):
+    broken = stopped(tmp_path, 5)
+    runs.write_whole(broken.folder / "status.json", broken.status() | {"status": "running", "host": "otherbox"})
+    with pytest.raises(ConfigError, match=r"in use by process .* on otherbox"):
+        resumed(broken)
+    old = time.time() - 2 * resuming.RECENT
+    os.utime(broken.folder / "timing.jsonl", (old, old))
+    resumed(broken)
+    assert broken.status()["status"] == "completed"
+
+
+def test_two_that_go_on_with_one_run_do_not_mix(tmp_path):
+    whole = trained(tmp_path / "whole", epochs=400, log_every=0)
+    broken = stopped(tmp_path / "broken", 5, epochs=400, log_every=0)
+    words = torture.pgrl(["train", "--resume", str(broken.folder), "-q"])
+    both = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    told = [child.communicate(timeout=120) for child in both]
+    codes = sorted(child.returncode for child in both)
+    loser = told[[child.returncode for child in both].index(1)] if codes == [0, 1] else None
+    assert loser is None or "in use by another process" in loser[1]
+    assert codes in ([0, 1], [0, 0])  # or the second came when the first had finished
+    assert same(whole, broken)
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [("nowhere", "there is no such run folder"), ("empty", "it has no config.yaml"), ("sweep", "pgrl sweep --resume")],
+)
+def test_what_is_no_run_is_refused(tmp_path, path, told):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "cells.jsonl").write_text("")
+    with pytest.raises(ConfigError, match=told):
+        resuming.asked(Run(tmp_path / path), [])
+
+
+def test_an_own_reward_goes_on_with_the_source_that_the_run_has(tmp_path):
+    (tmp_path / "mine.py").write_text("def points(prompt, response):\n    return float(len(set(response)))\n")
+    config = resolve(layers_from(KEYS | {"reward_fn": "mine.py:points"}, folder=tmp_path))
+    whole, _ = run(config, tmp_path / "whole")
+
+    def watch(done, mean_reward):
+        if done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as failure:
+        run(config, tmp_path / "broken", watch=watch)
+    (tmp_path / "mine.py").write_text("def points(prompt, response):\n    return 0.0\n")
+    resumed(failure.value.run)
+    assert same(whole, failure.value.run)
+
+
+# Signals
+
+
+def wait_for_epochs(folder, child, epochs=3):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and child.poll() is None:
+        with suppress(OSError):
+            found = next(iter(folder.glob("*/timing.jsonl")), None)
+            if found is not None and found.read_bytes().count(b"\n") >= epochs:
+                return
+        time.sleep(0.01)
+    raise AssertionError(child.communicate()[1])
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize("seeds", [None, 64])
+def test_a_signal_ends_a_run_within_two_seconds_with_a_checkpoint(tmp_path, number, code, seeds):
+    words = ["train", "-c", "lecture/centered_clipped", "epochs=100000", "--runs-dir", str(tmp_path)]
+    words += [] if seeds is None else [f"seeds={seeds}"]
+    child = subprocess.Popen(torture.pgrl(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for_epochs(tmp_path, child)
+    asked = time.monotonic()
+    child.send_signal(number)
+    out, err = child.communicate(timeout=30)
+    assert time.monotonic() - asked < 2
+    (folder,) = tmp_path.iterdir()
+    assert (child.returncode, out) == (code, "")
+    assert err.splitlines()[-1] == f"interrupted; what was finished is kept; to go on: pgrl train --resume {folder}"
+    status = Run(folder).status()
+    assert (status["status"], status["exit_code"]) == ("interrupted", code)
+    (last,) = [place.name for place in (folder / "checkpoints").iterdir()]
+    assert last == f"epoch-{status['epochs']:06d}"
+    assert len(Run(folder).metrics()) == 10 * status["epochs"]
+
+
+def test_a_signal_breaks_an_epoch_off_that_does_not_end_and_what_was_before_it_goes_on(tmp_path):
+    slow = "import os, time\n\ndef points(prompt, response):\n    time.sleep(0 if os.path.exists('go') else 30)\n"
+    slow += "    return 1.0\n"
+    (tmp_path / "mine.py").write_text(slow)
+    words = ["train", "-c", "lecture/centered_naive", "reward_fn=mine.py:points", "epochs=3"]
+    child = subprocess.Popen(
+        torture.pgrl(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("runs/*/metrics.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    asked = time.monotonic()
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=30)
+    assert (child.returncode, "Traceback" in err) == (143, False)
+    assert time.monotonic() - asked < 2
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert Run(folder).status()["status"] == "interrupted"
+    (tmp_path / "go").touch()
+    again = subprocess.run(torture.pgrl(["train", "--resume", str(folder), "-q"]), cwd=tmp_path, check=False)
+    assert again.returncode == 0
+
+
+def test_a_signal_in_the_middle_of_an_epoch_goes_back_to_the_last_whole_one(tmp_path, monkeypatch):
+    from pgrl_cli import notebook
+
+    whole = trained(tmp_path / "whole", checkpoint_period=0)
+    taken, lines = [], notebook.Notebook._write_down
+
+    def half(self, *given):
+        lines(self, *given)
+        taken.append(1)
+        if len(taken) == 6:
+            raise Stopped(signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(notebook.Notebook, "_write_down", half)
+        with pytest.raises(Interrupted) as failure:
+            run(resolve(layers_from(KEYS | {"checkpoint_period": 0})), tmp_path / "broken")
+    assert failure.value.signal == signal.SIGTERM
+    broken = failure.value.run
+    assert len(broken.metrics()) == 15
+    notes = []
+    resumed(broken, notes=notes)
+    assert notes == ["going on after 5 of 9 epochs"]
+    assert same(whole, broken)
+
+
+# Faults
+
+
+def test_a_failed_run_keeps_its_last_good_checkpoint(tmp_path):
+    whole = trained(tmp_path / "whole")
+    broken = stopped(tmp_path / "broken", 5, error=RuntimeError("the sky fell"), checkpoint_period=0)
+    assert broken.status()["status"] == "failed"
+    resumed(broken, "checkpoint_period=1")
+    assert same(whole, broken)
+
+
+def test_a_full_disk_damages_nothing_and_with_space_again_the_run_goes_on(tmp_path):
+    whole = trained(tmp_path / "whole", epochs=30, checkpoint_period=2)
+    size = (whole.folder / "metrics.jsonl").stat().st_size
+    words = [f"{key}={value}" for key, value in (KEYS | {"epochs": 30, "checkpoint_period": 2}).items()]
+    config = ["train", "-c", str(whole.folder / "config.yaml"), *words, "--runs-dir", str(tmp_path / "broken")]
+    limited = f"import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({size // 2}, {size // 2})); "
+    limited += f"sys.argv = {['pgrl', *config]!r}; runpy.run_module('pgrl_cli', run_name='__main__')"
+    said = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True, check=False)
+    (folder,) = (tmp_path / "broken").iterdir()
+    assert said.returncode == 1
+    assert "File too large" in said.stderr
+    assert "Traceback" not in said.stderr
+    assert Run(folder).status()["status"] == "failed"
+    notes = []
+    resumed(Run(folder), notes=notes)
+    assert notes[-1].startswith("going on after 1")
+    assert same(whole, Run(folder))
+
+
+def test_a_deleted_folder_ends_the_run_and_does_not_come_back(tmp_path):
+    def delete(done, mean_reward):
+        if done == 2:
+            shutil.rmtree(next(tmp_path.iterdir()))
+
+    with pytest.raises(RunFailed, match="No such file"):
+        run(resolve(layers_from(KEYS | {"epochs": 200})), tmp_path, watch=delete)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["run", "seeds"])
+def test_a_run_that_is_killed_at_any_instant_goes_on_to_the_same_bytes(tmp_path, kind):
+    assert torture.tortured(kind, 3, tmp_path, seed=1) > 0
+
+
+@pytest.mark.parametrize("kind", ["sweep", "processes"])
+def test_a_sweep_that_is_killed_goes_on_from_its_checkpoints_to_the_same_bytes(tmp_path, kind):
+    torture.tortured(kind, 1, tmp_path, seed=2)
