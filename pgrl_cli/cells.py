@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from pgrl_cli import runs
+from pgrl_cli.config.schema import seeds_of, work_of
 from pgrl_cli.runs import Run
 
 
@@ -37,6 +38,16 @@ class Cell:
     """The config as JSON holds it."""
     sources: Mapping[str, str | None] = field(default_factory=dict)
     """The SHA-256 of each file that a reward of the user's own lies in, by its path."""
+
+    @property
+    def runs(self) -> int:
+        """How many it has, one for each seed."""
+        return len(seeds_of(self.config))
+
+    @property
+    def work(self) -> int:
+        """Optimizer steps of all its runs."""
+        return work_of(self.config)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pgrl_cli.config.sweep_spec import Spec
     from pgrl_cli.planning import Plan
     from pgrl_cli.report import Row
-    from pgrl_cli.sweep import Standing
+    from pgrl_cli.standing import Standing
 
 ROWS_SHOWN = 20
 """Of a summary, on the screen; summary.md has them all."""
@@ -109,17 +109,17 @@ def _cores() -> int:
 
 def _plan_lines(spec: "Spec", plan: "Plan") -> list[str]:
     stacks = sorted({cell.stack for cell in plan.cells})
-    runs = sum(plan.runs.values())
+    runs = sum(cell.runs for cell in plan.cells)
     counts = [
         (len(plan.cells), "cell"),
         (runs, "run"),
         (len(stacks), "stack"),
-        (sum(plan.work.values()), "optimizer step"),
+        (sum(cell.work for cell in plan.cells), "optimizer step"),
     ]
     lines = [", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts)]
     for number in stacks:
         members = [cell for cell in plan.cells if cell.stack == number]
-        lines.append(f"stack {number}: {sum(plan.runs[cell.id] for cell in members)} runs")
+        lines.append(f"stack {number}: {sum(cell.runs for cell in members)} runs")
         lines += [f"  {cell.folder}" for cell in members]
     return lines
 

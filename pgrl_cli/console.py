@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pgrl_cli.cells import Cell, Sweep
     from pgrl_cli.experiment import Summary
     from pgrl_cli.runs import Run
-    from pgrl_cli.sweep import Standing
+    from pgrl_cli.standing import Standing
 
 ROOM_FOR_A_BAR = 70
 """Columns; narrower terminals get the numbers alone."""
@@ -141,7 +141,7 @@ def sweep_progress(name: str, silent: bool) -> Iterator[Callable[["Standing", "C
         nonlocal tenths
         if failed is not None:
             console.print(_failed_line(standing), markup=False)
-        now = int(10 * standing.steps_done / max(standing.steps, 1))
+        now = int(10 * standing.share)
         if not silent and now > tenths:
             tenths = now
             console.print(_standing_line(standing), markup=False)
@@ -160,8 +160,7 @@ def _sweep_bar(name: str) -> Iterator[Callable[["Standing", "Cell | None"], None
         def watch(standing: "Standing", failed: "Cell | None") -> None:
             if failed is not None:
                 console.print(_failed_line(standing), markup=False, highlight=False, soft_wrap=True)
-            done = standing.steps_done / max(standing.steps, 1)
-            bar.update(task, completed=done, description=_standing_line(standing))
+            bar.update(task, completed=standing.share, description=_standing_line(standing))
 
         yield watch
 

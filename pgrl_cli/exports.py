@@ -12,7 +12,8 @@ import orjson
 
 from pgrl_cli import runs
 from pgrl_cli.config.problems import ConfigError, Problem, listed
-from pgrl_cli.folders import config_of, seeds_of
+from pgrl_cli.config.schema import seeds_of
+from pgrl_cli.folders import config_of
 from pgrl_cli.results import NO_METRIC
 
 Row = dict[str, Any]

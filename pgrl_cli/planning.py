@@ -12,6 +12,7 @@ from pgrl_cli.assembly import bytes_of, must_agree, scored_by
 from pgrl_cli.cells import Cell, digest_of
 from pgrl_cli.config import Config, ConfigError, Problem
 from pgrl_cli.config.problems import listed, nearest, short
+from pgrl_cli.config.schema import work_of
 from pgrl_cli.config.sweep_spec import Spec, folder_name
 from pgrl_cli.experiment import refuse_a_missing_gpu
 from pgrl_cli.resolution import resolve
@@ -49,10 +50,10 @@ class Piece:
     def bytes(self) -> int:
         return bytes_of(self.config) * self.runs
 
-    @property
+    @cached_property
     def work(self) -> int:
         """Optimizer steps of all its runs."""
-        return self.runs * self.config.epochs * self.config.steps_per_epoch
+        return work_of(self.config.settings)
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,6 @@ class Plan:
 
     cells: tuple[Cell, ...]
     notes: tuple[str, ...]
-    work: Mapping[str, int]
-    """Optimizer steps of each cell's runs, by its id."""
-    runs: Mapping[str, int]
-    """How many each cell has, by its id."""
 
 
 def planned(spec: Spec, processes: int) -> Plan:
@@ -88,8 +85,7 @@ def planned(spec: Spec, processes: int) -> Plan:
     )
     large = [piece for piece in pieces if piece.bytes > 2 * MOST_BYTES]
     notes += tuple(f"the cell {p.label} takes about {p.bytes / 1e9:.1f} GB: its seeds share one stack" for p in large)
-    work, runs = {piece.id: piece.work for piece in pieces}, {piece.id: piece.runs for piece in pieces}
-    return Plan(tuple(cells), notes, work, runs)
+    return Plan(tuple(cells), notes)
 
 
 def _refuse_an_unknown_metric(spec: Spec, pieces: Sequence[Piece]) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import orjson
 
 from pgrl_cli.config.problems import ConfigError, Problem, listed, nearest, short
-from pgrl_cli.folders import Found, config_of, found, in_words, seeds_of
+from pgrl_cli.config.schema import seeds_of
+from pgrl_cli.folders import Found, config_of, found, in_words
 from pgrl_cli.runs import Run, is_alive
 
 ONCE_AN_EPOCH = ("mean_reward", "shaped_reward", "zero_variance_groups", "reward_std", "response_length")

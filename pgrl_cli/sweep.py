@@ -1,10 +1,8 @@
 """A sweep from its plan to its summary: the folder is written first, then whatever is not done in it is done."""
 
 import shlex
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +12,12 @@ from pgrl_cli.config import ConfigError, Problem, yaml12
 from pgrl_cli.config.problems import listed
 from pgrl_cli.config.sweep_spec import Spec, differences
 from pgrl_cli.config.sweep_words import Metric, metric_of
-from pgrl_cli.launchers import Enough, Event, Job, launch
+from pgrl_cli.launchers import Enough, Job, launch
 from pgrl_cli.planning import Plan
 from pgrl_cli.plots.final import draw_summary
 from pgrl_cli.report import Row, summarised, write_summary
 from pgrl_cli.runs import Run
+from pgrl_cli.standing import Standing, Watch, watched
 
 FINISHED = ("completed", "failed")
 
@@ -29,42 +28,6 @@ class SweepInterrupted(KeyboardInterrupt):
     def __init__(self, sweep: Sweep):
         super().__init__("interrupted")
         self.sweep = sweep
-
-
-@dataclass
-class Standing:
-    """How far a sweep has come, for those who watch it."""
-
-    cells: int
-    """How many there are to do now."""
-    runs: int
-    steps: int
-    """Optimizer steps of all their runs."""
-    folder: Path
-    """The sweep's."""
-    done: int = 0
-    failed: list[tuple[Cell, str]] = field(default_factory=list)
-    steps_done: float = 0.0
-    began: float = field(default_factory=time.perf_counter)
-
-    @property
-    def steps_per_second(self) -> float:
-        """Optimizer steps of single runs per second, since the start."""
-        return self.steps_done / max(time.perf_counter() - self.began, 1e-9)
-
-    @property
-    def runs_per_second(self) -> float:
-        """Whole runs per second, since the start."""
-        return self.steps_per_second * self.runs / max(self.steps, 1)
-
-    @property
-    def seconds_left(self) -> float | None:
-        """At this pace; None before anything was done."""
-        return (self.steps - self.steps_done) / self.steps_per_second if self.steps_done else None
-
-
-Watch = Callable[[Standing, Cell | None], None]
-"""Sees how a sweep stands after every epoch of a stack, and the cell that has just failed, if one has."""
 
 
 def begin(spec: Spec, plan: Plan, runs_dir: Path, command: Sequence[str]) -> Sweep:
@@ -163,9 +126,7 @@ def work(
     folder = Run(sweep.folder)
     started = runs.now()
     jobs = _jobs(sweep, wanted)
-    steps = sum(_steps(cell) for cell in wanted)
-    standing = Standing(len(wanted), sum(_runs(cell) for cell in wanted), steps, sweep.folder)
-    see = _seen_by(wanted, standing, watch, fail_fast)
+    standing, see = watched(sweep, wanted, watch, fail_fast)
     folder.mark("running", started=started)
     try:
         if launcher == "ray":
@@ -196,43 +157,8 @@ def _jobs(sweep: Sweep, wanted: Sequence[Cell]) -> list[Job]:
     for number in sorted({cell.stack for cell in wanted}):
         stack = sweep.stack(number)
         names = [cell.id for cell in stack if cell.id in ids]
-        jobs.append((sum(_steps(cell) for cell in stack), Job(number, tuple(names), Path(stack[0].folder).name)))
+        jobs.append((sum(cell.work for cell in stack), Job(number, tuple(names), Path(stack[0].folder).name)))
     return [job for _, job in sorted(jobs, key=lambda sized: -sized[0])]
-
-
-def _seen_by(wanted: Sequence[Cell], standing: Standing, watch: Watch, fail_fast: bool) -> Callable[[Event], None]:
-    by_id = {cell.id: cell for cell in wanted}
-    by_stack: dict[int, list[Cell]] = {}
-    for cell in wanted:
-        by_stack.setdefault(cell.stack, []).append(cell)
-    epochs: dict[int, int] = {}
-
-    def see(event: Event) -> None:
-        failed = None
-        if event["event"] == "epoch":
-            stack = by_stack[event["stack"]]
-            epochs[event["stack"]] = event["done"]
-            share = 1 / stack[0].config["epochs"]
-            standing.steps_done += share * sum(_steps(cell) for cell in stack)
-        elif event["event"] == "cell":
-            standing.done += 1
-            if event["status"] == "failed":
-                failed = by_id[event["id"]]
-                standing.failed.append((failed, event["error"]))
-        watch(standing, failed)
-        if failed is not None and fail_fast:
-            raise Enough
-
-    return see
-
-
-def _runs(cell: Cell) -> int:
-    seeds = cell.config["seeds"]
-    return 1 if seeds is None else seeds if isinstance(seeds, int) else len(seeds)
-
-
-def _steps(cell: Cell) -> int:
-    return int(_runs(cell) * cell.config["epochs"] * cell.config["steps_per_epoch"])
 
 
 def _mark(sweep: Sweep, status: str, started: str, exit_code: int, **facts: Any) -> None:
