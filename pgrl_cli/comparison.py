@@ -26,6 +26,8 @@ class Compared:
     b: str
     metric: str
     over: str
+    goal: str
+    """Whether the best epoch is the highest or the lowest."""
     numbers: statistics.Comparison
     common: tuple[int, ...]
     apart: tuple[int, ...]
@@ -53,7 +55,7 @@ class Compared:
 
     def as_json(self) -> dict[str, Any]:
         """Everything, with what is no number as None."""
-        facts = {"a": self.a, "b": self.b, "metric": self.metric, "over": self.over}
+        facts = {"a": self.a, "b": self.b, "metric": self.metric, "over": self.over, "goal": self.goal}
         told = {"mean_a": self.mean_a, "mean_b": self.mean_b} | asdict(self.numbers)
         numbers = {name: _numbers(value) for name, value in told.items()}
         return facts | numbers | {"seeds": list(self.common), "sentence": self.sentence()}
@@ -72,14 +74,27 @@ class Compared:
 
     def _share(self) -> str:
         n = self.numbers
-        good = "better" if self.metric in MORE_IS_BETTER or self.metric.startswith("reward/") else "higher"
+        good = "better" if self.goal == "maximize" and more_is_better(self.metric) else "higher"
         level = f" ({n.ties} level, counted half)" if n.ties else ""
         return f"{good} in {_percent(n.probability_of_improvement)} of {n.n} seeds{level}"
 
 
-def compared(a: Sequence[Result], b: Sequence[Result], metric: str, over: str, names: tuple[str, str]) -> Compared:
+def more_is_better(metric: str) -> bool:
+    """Whether higher is better, as it is of rewards; of other metrics that is not known here."""
+    return metric in MORE_IS_BETTER or metric.startswith("reward/")
+
+
+def compared(
+    a: Sequence[Result],
+    b: Sequence[Result],
+    metric: str,
+    over: str,
+    names: tuple[str, str],
+    *,
+    goal: str = "maximize",
+) -> Compared:
     """Two experiments, paired over their common seeds. Raises ConfigError where there is none, or several a side."""
-    ends_a, ends_b = _by_seed(a, over, names[0]), _by_seed(b, over, names[1])
+    ends_a, ends_b = _by_seed(a, over, goal, names[0]), _by_seed(b, over, goal, names[1])
     common = sorted(ends_a.keys() & ends_b.keys())
     if not common:
         has = f"A has {listed(sorted(ends_a), 5)}; B has {listed(sorted(ends_b), 5)}"
@@ -93,6 +108,7 @@ def compared(a: Sequence[Result], b: Sequence[Result], metric: str, over: str, n
         b=names[1],
         metric=metric,
         over=over,
+        goal=goal,
         numbers=statistics.paired(first, second),
         common=tuple(common),
         apart=tuple(sorted(ends_a.keys() ^ ends_b.keys())),
@@ -101,15 +117,14 @@ def compared(a: Sequence[Result], b: Sequence[Result], metric: str, over: str, n
     )
 
 
-def _by_seed(results: Sequence[Result], over: str, name: str) -> dict[int, float]:
+def _by_seed(results: Sequence[Result], over: str, goal: str, name: str) -> dict[int, float]:
     experiments = {result.experiment for result in results}
     if len(experiments) > 1:
         keys = listed(differing(results), 5)
         told = f"holds {len(experiments)} experiments, which differ in {keys}; name one, such as a cell's folder"
         raise ConfigError([Problem(told, name)])
-    return {
-        seed: float(value) for result in results for seed, value in zip(result.seeds, result.ends(over), strict=True)
-    }
+    ends = [(result.seeds, result.ends(over, goal)) for result in results]
+    return {seed: float(value) for seeds, values in ends for seed, value in zip(seeds, values, strict=True)}
 
 
 def _percent(share: float) -> str:

@@ -96,4 +96,5 @@ def fates(groups: Sequence[Group]) -> list[str]:
 
 def titled(metric: Metric) -> str:
     """What an axis of final values says."""
-    return f"{metric.name.replace('_', ' ')}, {metric.over.replace('_', ' ')}"
+    which = " (the lowest)" if (metric.over, metric.goal) == ("best_epoch", "minimize") else ""
+    return f"{metric.name.replace('_', ' ')}, {metric.over.replace('_', ' ')}{which}"
