@@ -17,7 +17,7 @@ from pgrl_cli.folders import Found
 from pgrl_cli.results import Result, once, read
 from pgrl_cli.runs import write_whole
 
-COLUMNS = ("runs", "failed", "mean", "standard_deviation", "iqm", "iqm_low", "iqm_high", "best")
+COLUMNS = ("runs", "failed", "missing", "mean", "standard_deviation", "iqm", "iqm_low", "iqm_high", "best")
 
 
 @dataclass(frozen=True)
@@ -69,18 +69,18 @@ def markdown(rows: Sequence[Row], metric: Metric) -> str:
     """The summary as a table."""
     lines = [
         f"{metric.name}, {metric.over.replace('_', ' ')}, {metric.goal}d. IQM: interquartile mean over seeds, and its "
-        "95 % bootstrap interval; beside the mean the standard deviation between seeds.",
+        "95 % bootstrap interval; SD: the standard deviation between seeds; missing: did not fail, but has no number.",
         "",
-        "| cell | runs | failed | IQM | 95 % interval | mean ± deviation | best |",
-        "|---|---|---|---|---|---|---|",
+        "| cell | runs | failed | missing | IQM | 95 % interval | mean (SD) | best |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         n = row.numbers
         interval = "" if n["iqm_low"] is None else f"{_short(n['iqm_low'])} to {_short(n['iqm_high'])}"
-        deviation = "" if n["standard_deviation"] is None else f" ± {_short(n['standard_deviation'])}"
+        deviation = "" if n["standard_deviation"] is None else f" (SD {_short(n['standard_deviation'])})"
         state = "" if row.status == "completed" else f" ({row.status})"
         name = f"`{row.cell.label}`{state}".replace("|", "\\|")
-        cells = [name, n["runs"], n["failed"], _short(n["iqm"]), interval, _short(n["mean"]) + deviation]
+        cells = [name, n["runs"], n["failed"], n["missing"], _short(n["iqm"]), interval, _short(n["mean"]) + deviation]
         lines.append("| " + " | ".join(str(cell) for cell in [*cells, _short(n["best"])]) + " |")
     return "\n".join(lines) + "\n"
 
@@ -88,10 +88,11 @@ def markdown(rows: Sequence[Row], metric: Metric) -> str:
 def _row(cell: Cell, status: str, result: Result | None, metric: Metric) -> Row:
     numbers: dict[str, Any] = dict.fromkeys(COLUMNS)
     if result is None:
-        return Row(cell, status, (), np.array([]), numbers | {"runs": 0, "failed": 0})
+        return Row(cell, status, (), np.array([]), numbers | {"runs": 0, "failed": 0, "missing": 0})
     values = result.ends(metric.over, metric.goal)
     there = values[~np.isnan(values)]
-    numbers |= {"runs": len(there), "failed": len(values) - len(there)}
+    failed = len(result.failed)  # none of them has a number
+    numbers |= {"runs": len(there), "failed": failed, "missing": len(values) - len(there) - failed}
     if len(there):
         low, high = statistics.bootstrap_interval([values], statistics.interquartile_mean)
         numbers |= {

@@ -113,7 +113,7 @@ def test_seeds_that_a_failing_reward_ends_together_have_no_interval(tmp_path):
     source = tmp_path / "mine.py"
     source.write_text(
         "calls = 0\n\n\ndef points(prompt, response):\n    global calls\n    calls += 1\n"
-        "    return 1.0 if calls < 65 else None\n"
+        "    return 1.0 if calls < 56 else None\n"
     )
     with pytest.raises(RunFailed):
         trained(tmp_path / "runs", seeds=3, reward_fn=f"{source}:points")

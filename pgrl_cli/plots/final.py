@@ -32,7 +32,7 @@ from pgrl_cli.plots.style import (
     width_of,
     wrapped,
 )
-from pgrl_cli.plots.tables import FEW, TOLD, Table, counted, fates, named, points, points_of, titled
+from pgrl_cli.plots.tables import FEW, TOLD, Table, counted, fates, named, points, points_of, titled, unmeasured
 from pgrl_cli.report import Row
 
 PITCH = 0.19
@@ -59,7 +59,7 @@ def draw_final(groups: Sequence[Group], metric: Metric, path: Path, *, title: st
     lines = [Line(points(group, metric, statistic), "no run at its end") for group in groups]
     names = names_of([(group.label, group.parts) for group in groups])
     told = [f"all with {names.everywhere}"] if names.everywhere else []
-    told += fates(groups)
+    told += fates(groups) + unmeasured(sum(line.numbers[0]["missing"] for line in lines))
     _draw(lines, names, path, title=title, axis=titled(metric), statistic=statistic, told=told)
     return [number for line in lines for number in line.numbers]
 
@@ -67,13 +67,23 @@ def draw_final(groups: Sequence[Group], metric: Metric, path: Path, *, title: st
 def draw_summary(rows: Sequence[Row], metric: Metric, path: Path, *, title: str) -> Table:
     """A sweep's cells, the best at the top: the interquartile mean with its interval; the numbers drawn."""
     lines = [
-        Line(points_of(named(row.cell.label, row.cell.parameters), row.seeds, [row.values], "iqm"), row.status)
+        Line(
+            points_of(
+                named(row.cell.label, row.cell.parameters),
+                row.seeds,
+                [row.values],
+                "iqm",
+                failed=row.numbers["failed"],
+            ),
+            row.status,
+        )
         for row in rows
     ]
     names = names_of([(row.cell.label, row.cell.parameters) for row in rows])
     told = [f"all with {names.everywhere}"] if names.everywhere else []
     failed = sum(row.numbers["failed"] for row in rows)
-    told += [f"{failed} runs failed and are not counted"] if failed else []
+    told += [f"{failed} run{' failed and is' if failed == 1 else 's failed and are'} not counted"] if failed else []
+    told += unmeasured(sum(row.numbers["missing"] for row in rows))
     _draw(lines, names, path, title=title, axis=titled(metric), statistic="iqm", told=told)
     return [number for line in lines for number in line.numbers]
 

@@ -57,7 +57,7 @@ def test_fewer_than_five_runs_are_marked_each_and_are_in_the_table(tmp_path: Pat
     (marks,) = [line for line in panel.lines if line.get_marker() == "|"]
     assert list(marks.get_xdata()) == [1.0, 2.0, 6.0]
     assert "small marks: each run" in caption_of(figure)
-    assert as_csv(table).splitlines()[0] == "group,statistic,seed,runs,failed,value,low,high"
+    assert as_csv(table).splitlines()[0] == "group,statistic,seed,runs,failed,missing,value,low,high"
 
 
 def test_failed_runs_are_named_and_counted_beside_their_row(tmp_path: Path, figures: list) -> None:
@@ -70,6 +70,13 @@ def test_failed_runs_are_named_and_counted_beside_their_row(tmp_path: Path, figu
     assert {"n", "6", "5", "0", "no run at its end"} <= set(written)
     assert "failed: seed 5 of b; seed 0, 1, 2, 3, 4, and 1 more of c" in caption_of(figure)
     assert_readable(figure)
+
+
+def test_a_run_that_lives_without_a_number_is_no_failed_one(tmp_path: Path, figures: list) -> None:
+    rewards(tmp_path / "a", range(6), [[1.0] * 4 + [None] * 2], name="a", learning_rate=1, failed=[5])
+    table, figure, _ = drawn(tmp_path, figures)
+    assert [table[0][name] for name in ("runs", "failed", "missing")] == [4, 1, 1]
+    assert "failed: seed 5; 1 run has no number there" in caption_of(figure)
 
 
 @pytest.mark.parametrize("cells", [2, 6, 48])
