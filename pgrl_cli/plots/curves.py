@@ -40,6 +40,11 @@ class Curve:
     def few(self) -> bool:
         return 1 < self.runs.shape[1] < FEW
 
+    @property
+    def bare(self) -> bool:
+        """Whether it has no interval somewhere, though several runs are there: one of its experiments has one left."""
+        return bool(((self.count > 1) & np.isnan(self.low)).any())
+
 
 def draw_curves(
     groups: Sequence[Group], metric: str, path: Path, *, title: str, statistic: str, smooth: int = 1
@@ -147,6 +152,7 @@ def _caption(groups: Sequence[Group], curves: Sequence[Curve], actors: Cast, sta
     else:
         kind = "95 % stratified bootstrap interval"
         told += [f"band: {kind}" if actors.banded else f"bar at the end: {kind}"]
+        told += ["none where a pooled experiment has one run left"] if any(curves[i].bare for i in actors.told) else []
     told += ["thin: each run"] if any(curves[index].few for index in actors.told) else []
     told += actors.note
     told += [f"all with {actors.names.everywhere}"] if actors.names.everywhere and not actors.crowd else []
