@@ -25,6 +25,7 @@ import numpy as np
 import orjson
 
 from pgrl_cli import __version__
+from pgrl_cli.machine import process_started
 
 PACKAGES = ("torch", "numpy", "einops", "typer", "rich", "pydantic", "orjson", "PyYAML", "matplotlib")
 SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|(^|_)token$)")
@@ -226,14 +227,6 @@ def is_alive(status: Mapping[str, Any]) -> bool:
         return True
     started = process_started(status["pid"])
     return started is not None and started == status.get("process_started")
-
-
-def process_started(pid: int) -> int | None:
-    """When a process started, in ticks since boot: tells two processes of one pid apart. None where unknown."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    except (OSError, IndexError, ValueError):
-        return None
 
 
 def _version(package: str) -> str | None:

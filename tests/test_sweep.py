@@ -205,6 +205,34 @@ def test_a_dry_run_prints_cells_and_stacks_and_leaves_nothing():
     assert not Path("runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--dry-run", "--json"], "--json: does nothing with --dry-run"),
+        (["--dry-run", "--plot-cells", "--fail-fast"], "--fail-fast: does nothing with --dry-run"),
+        (["--dry-run", "-q"], "--quiet: does nothing with --dry-run"),
+        (["launcher=ray", "--jobs", "2"], "--jobs: does nothing with launcher: ray"),
+        (["--resume", "somewhere", "--runs-dir", "there"], "--runs-dir: does nothing with --resume"),
+        (["--resume", "somewhere", "--dry-run", "--jobs", "2"], "--jobs: does nothing with --dry-run"),
+        (["--retry-failed"], "--retry-failed: goes with --resume DIR"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(words, told):
+    Path("grid.yaml").write_text(GRID)
+    said = pgrl("--config", "grid.yaml", *words)
+    assert said.exit_code == 2
+    assert told in said.stderr
+    assert not Path("runs").exists()
+
+
+def test_a_resumed_sweep_on_ray_takes_no_jobs():
+    sweep = begun(GRID + "launcher: ray\n")
+    (sweep.folder / "status.json").write_bytes(b"{}")
+    said = pgrl("--resume", str(sweep.folder), "--jobs", "2")
+    assert said.exit_code == 2
+    assert "--jobs: does nothing with launcher: ray" in said.stderr
+
+
 def test_processes_train_each_cell_in_a_process_with_a_log_of_its_own():
     Path("grid.yaml").write_text(GRID.replace("[naive, clipped]", "[naive]") + "launcher: processes\n")
     said = pgrl("--config", "grid.yaml", "--jobs", "2", "-q")
