@@ -4,20 +4,23 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgrl_cli import cells, runs
 from pgrl_cli.cells import Cell, Sweep
 from pgrl_cli.config import ConfigError, Problem, yaml12
 from pgrl_cli.config.problems import listed
-from pgrl_cli.config.sweep_spec import Spec, differences
+from pgrl_cli.config.sweep_spec import differences
 from pgrl_cli.config.sweep_words import Metric, metric_of
 from pgrl_cli.launchers import Enough, Job, launch
-from pgrl_cli.planning import Plan
 from pgrl_cli.plots.final import draw_summary
 from pgrl_cli.report import Row, summarised, write_summary
 from pgrl_cli.runs import Run
 from pgrl_cli.standing import Standing, Watch, watched
+
+if TYPE_CHECKING:
+    from pgrl_cli.config.sweep_spec import Spec
+    from pgrl_cli.planning import Plan
 
 FINISHED = ("completed", "failed")
 
@@ -30,7 +33,7 @@ class SweepInterrupted(KeyboardInterrupt):
         self.sweep = sweep
 
 
-def begin(spec: Spec, plan: Plan, runs_dir: Path, command: Sequence[str]) -> Sweep:
+def begin(spec: "Spec", plan: "Plan", runs_dir: Path, command: Sequence[str]) -> Sweep:
     """The sweep's folder with everything in it that is known before the first cell starts. Raises OSError."""
     texts = {
         "sweep.yaml": yaml12.write(spec.as_mapping()),
@@ -43,7 +46,7 @@ def begin(spec: Spec, plan: Plan, runs_dir: Path, command: Sequence[str]) -> Swe
     return Sweep(folder)
 
 
-def reopened(path: Path, spec: Spec | None, retry_failed: bool = False) -> Sweep:
+def reopened(path: Path, spec: "Spec | None", retry_failed: bool = False) -> Sweep:
     """A sweep that was begun.
 
     Raises ConfigError where there is none, its files are damaged, it is in use, another one is asked for, or a reward

@@ -393,6 +393,16 @@ for words in (["--help"], ["train", "--help"], ["config", "ls"], ["config", "cp"
     assert Path("two_state.yaml").exists()
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["cells", "cli", "config", "folders", "launchers", "registry", "results", "runs", "standing", "sweep", "worker"],
+)
+def test_what_only_moves_files_imports_neither_torch_nor_matplotlib(name: str) -> None:
+    code = f"import sys, pgrl_cli.{name}; print([heavy for heavy in ('torch', 'matplotlib') if heavy in sys.modules])"
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (child.returncode, child.stdout) == (0, "[]\n")
+
+
 def test_list_tells_every_word_with_its_meaning_and_its_knobs() -> None:
     said = pgrl("list")
     assert said.code == 0
