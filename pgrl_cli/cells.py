@@ -6,11 +6,12 @@ runs/2026-11-30_09-15-00-deltas-3fa9c1/
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import orjson
 
@@ -87,9 +88,26 @@ class Sweep:
             return {"status": "pending"}
         return found if isinstance(found, dict) and "status" in found else {"status": "pending"}
 
+    def make(self) -> None:
+        """Make the folder that its cells' folders go into. Raises OSError."""
+        (self.folder / "cells").mkdir()
+
+    def bury(self, cell: Cell, error: str, *, exit_code: int = 1) -> None:
+        """Mark a cell as failed that cannot do so itself, as far as its folder can be written."""
+        run = self.run(cell)
+        with suppress(OSError):
+            run.folder.mkdir(parents=True, exist_ok=True)
+            run.mark("failed", exit_code=exit_code, error=error)
+
     def log(self, name: str) -> Path:
         """Where what a process says that trains cells goes."""
         return self.folder / "logs" / f"{name}.log"
+
+    def open_log(self, name: str) -> IO[bytes]:
+        """That file, to go on writing. Raises OSError."""
+        log = self.log(name)
+        log.parent.mkdir(exist_ok=True)
+        return log.open("ab")
 
 
 def lines_of(cells: Iterable[Cell]) -> str:

@@ -135,6 +135,7 @@ def export(
     """Write a run's metrics as lines of numbers: one per step, of a stacked run one per step and seed."""
     with failures_told(debug):
         from pgrl_cli import exports
+        from pgrl_cli.runs import write_whole
 
         _one_of("--format", form, FORMATS)
         if form == "npz" and out is None:
@@ -145,7 +146,7 @@ def export(
                 sys.stdout.buffer.write(block)
             sys.stdout.flush()
             return
-        exports.write(out, data)
+        write_whole(out, data)
         print(out)
 
 

@@ -15,10 +15,10 @@ from rich.console import Console
 from pgrl_cli.config.problems import ConfigError
 
 if TYPE_CHECKING:
-    from pgrl_cli.cells import Cell, Sweep
+    from pgrl_cli.cells import Sweep
     from pgrl_cli.experiment import Summary
     from pgrl_cli.runs import Run
-    from pgrl_cli.standing import Standing
+    from pgrl_cli.standing import Failure, Standing
 
 ROOM_FOR_A_BAR = 70
 """Columns; narrower terminals get the numbers alone."""
@@ -128,7 +128,7 @@ def _bar(name: str, epochs: int) -> Iterator[Watch]:
 
 
 @contextmanager
-def sweep_progress(name: str, silent: bool) -> Iterator[Callable[["Standing", "Cell | None"], None]]:
+def sweep_progress(name: str, silent: bool) -> Iterator[Callable[["Standing", "Failure | None"], None]]:
     """What watches a sweep: a bar on a terminal, else a line now and then; a cell that fails has a line at once."""
     console = err()
     if not silent and console.is_terminal and not console.is_dumb_terminal:
@@ -137,10 +137,10 @@ def sweep_progress(name: str, silent: bool) -> Iterator[Callable[["Standing", "C
         return
     tenths = 0
 
-    def watch(standing: "Standing", failed: "Cell | None") -> None:
+    def watch(standing: "Standing", failed: "Failure | None") -> None:
         nonlocal tenths
         if failed is not None:
-            console.print(_failed_line(standing), markup=False)
+            console.print(_failed_line(failed), markup=False)
         now = int(10 * standing.share)
         if not silent and now > tenths:
             tenths = now
@@ -150,24 +150,24 @@ def sweep_progress(name: str, silent: bool) -> Iterator[Callable[["Standing", "C
 
 
 @contextmanager
-def _sweep_bar(name: str) -> Iterator[Callable[["Standing", "Cell | None"], None]]:
+def _sweep_bar(name: str) -> Iterator[Callable[["Standing", "Failure | None"], None]]:
     from rich.progress import BarColumn, Progress, TextColumn
 
     console = Steady(stderr=True)
     with Progress(BarColumn(bar_width=20), TextColumn("{task.description}"), console=console, transient=True) as bar:
         task = bar.add_task(name, total=1.0)
 
-        def watch(standing: "Standing", failed: "Cell | None") -> None:
+        def watch(standing: "Standing", failed: "Failure | None") -> None:
             if failed is not None:
-                console.print(_failed_line(standing), markup=False, highlight=False, soft_wrap=True)
+                console.print(_failed_line(failed), markup=False, highlight=False, soft_wrap=True)
             bar.update(task, completed=standing.share, description=_standing_line(standing))
 
         yield watch
 
 
-def _failed_line(standing: "Standing") -> str:
-    cell, error = standing.failed[-1]
-    return f"failed: {cell.label}: {error} (log: {standing.folder / cell.folder / 'train.log'})"
+def _failed_line(failed: "Failure") -> str:
+    log = "" if failed.log is None else f" (log: {failed.log})"
+    return f"failed: {failed.cell.label}: {failed.error}{log}"
 
 
 def _standing_line(standing: "Standing") -> str:

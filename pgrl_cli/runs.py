@@ -139,13 +139,17 @@ def in_a_path(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:60] or "run"
 
 
-def write_whole(path: Path, content: str | Mapping[str, Any]) -> None:
-    """Write a small file so that a reader sees the old one or the new one, never half of it."""
-    data = content.encode(errors="backslashreplace") if isinstance(content, str) else to_json(content, indent=True)
+def write_whole(path: Path, content: str | Mapping[str, Any] | Iterable[bytes]) -> None:
+    """Write a file, from a text, an object or pieces, so that a reader sees the old one or the new one, never half."""
+    pieces: Iterable[bytes]
+    if isinstance(content, str):
+        pieces = [content.encode(errors="backslashreplace")]
+    else:
+        pieces = [to_json(content, indent=True)] if isinstance(content, Mapping) else content
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with beside.open("wb") as file:
-            file.write(data)
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)

@@ -9,6 +9,16 @@ from pgrl_cli.cells import Cell, Sweep
 from pgrl_cli.launchers import Enough, Event
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A cell that has failed."""
+
+    cell: Cell
+    error: str
+    log: str | None
+    """The file that says more."""
+
+
 @dataclass
 class Standing:
     """How far a sweep has come."""
@@ -21,7 +31,7 @@ class Standing:
     folder: Path
     """The sweep's."""
     done: int = 0
-    failed: list[tuple[Cell, str]] = field(default_factory=list)
+    failed: list[Failure] = field(default_factory=list)
     steps_done: float = 0.0
     steps_dropped: float = 0.0
     """Of cells that failed: they are not to come."""
@@ -49,8 +59,8 @@ class Standing:
         return left / self.steps_per_second if self.steps_done else None
 
 
-Watch = Callable[[Standing, Cell | None], None]
-"""Sees how a sweep stands after every event, and the cell that has just failed, if one has."""
+Watch = Callable[[Standing, Failure | None], None]
+"""Sees how a sweep stands after every event, and the failure that has just come, if one has."""
 
 
 def watched(
@@ -80,8 +90,8 @@ def watched(
             else:
                 standing.steps_dropped += left[cell.id]
             if event["status"] == "failed":
-                failed = cell
-                standing.failed.append((failed, event["error"]))
+                failed = Failure(cell, event["error"], event["log"])
+                standing.failed.append(failed)
         watch(standing, failed)
         if failed is not None and fail_fast:
             raise Enough

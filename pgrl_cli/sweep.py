@@ -41,9 +41,9 @@ def begin(spec: "Spec", plan: "Plan", runs_dir: Path, command: Sequence[str]) ->
         "command.txt": shlex.join(runs.redacted(command)) + "\n",
         "provenance.json": runs.to_json(runs.provenance(), indent=True).decode(),
     }
-    folder = runs.create(spec.name, runs_dir, texts).folder
-    (folder / "cells").mkdir()
-    return Sweep(folder)
+    sweep = Sweep(runs.create(spec.name, runs_dir, texts).folder)
+    sweep.make()
+    return sweep
 
 
 def reopened(path: Path, spec: "Spec | None", retry_failed: bool = False) -> Sweep:

@@ -13,13 +13,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import orjson
 
 from pgrl_cli.cells import Cell, Sweep
+from pgrl_cli.launchers import closed, ended
 
 
 def main(folder: str) -> None:
@@ -45,33 +45,24 @@ def main(folder: str) -> None:
             if stop.is_set():
                 raise KeyboardInterrupt
 
-        def ended(cell: Cell, book: Any, open_cells: dict[str, Cell] = open_cells) -> None:
+        def tell_end(cell: Cell, book: Any, open_cells: dict[str, Cell] = open_cells) -> None:
             open_cells.pop(cell.id, None)
-            error = None if book.error is None else book.told
-            failed = len(book.failures)
-            _tell(told, {"event": "cell", "id": cell.id, "status": book.status, "error": error, "failed_seeds": failed})
+            _tell(told, closed(cell, book))
 
         try:
             if stop.is_set():
                 raise KeyboardInterrupt
-            train_stack(sweep, job["stack"], job["wanted"], pictures=job["pictures"], watch=watch, ended=ended)
+            train_stack(sweep, job["stack"], job["wanted"], pictures=job["pictures"], watch=watch, ended=tell_end)
         except KeyboardInterrupt:
             _leave(130)
         except Exception as error:
             traceback.print_exc()
             for cell in open_cells.values():
-                _bury(told, sweep, cell, f"{type(error).__name__}: {error}")
+                reason = f"{type(error).__name__}: {error}"  # it could not even begin
+                sweep.bury(cell, reason)
+                _tell(told, ended(cell, "failed", reason, sweep.run(cell).log_file))
         busy.clear()
         _tell(told, {"event": "done", "stack": job["stack"]})
-
-
-def _bury(told: IO[bytes], sweep: Sweep, cell: Cell, error: str) -> None:
-    """A cell that could not even begin has failed."""
-    with suppress(OSError):
-        folder = sweep.run(cell)
-        folder.folder.mkdir(parents=True, exist_ok=True)
-        folder.mark("failed", exit_code=1, error=error)
-    _tell(told, {"event": "cell", "id": cell.id, "status": "failed", "error": error, "failed_seeds": 0})
 
 
 def _leave(code: int) -> NoReturn:

@@ -16,7 +16,13 @@ def cell(name: str, stack: int = 0) -> Cell:
 
 
 def ended(name: str, status: str = "completed") -> dict:
-    return {"event": "cell", "id": name, "status": status, "error": "it broke" if status == "failed" else None}
+    return {
+        "event": "cell",
+        "id": name,
+        "status": status,
+        "error": "it broke" if status == "failed" else None,
+        "log": None,
+    }
 
 
 def standing_of(*cells: Cell, fail_fast: bool = False):
@@ -51,7 +57,7 @@ def test_steps_that_a_failed_cell_did_not_take_are_not_counted_and_not_waited_fo
     see({"event": "epoch", "stack": 0, "done": 4})
     see(ended("b"))
     assert (standing.steps_done, standing.share, standing.seconds_left) == (30 + 120, 1.0, 0.0)
-    assert [(failed.id, error) for failed, error in standing.failed] == [("a", "it broke")]
+    assert [(failed.cell.id, failed.error) for failed in standing.failed] == [("a", "it broke")]
 
 
 def test_the_first_failure_is_enough_where_that_was_asked_for() -> None:

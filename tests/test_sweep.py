@@ -265,6 +265,10 @@ launcher: {launcher}
     assert said.exit_code == 1
     assert [sweep.status(cell)["status"] for cell in sweep.cells] == ["failed", "completed"]
     assert "failed: reward_fn=mine.py:points: its process was killed by SIGKILL" in said.stderr
+    (line,) = [line for line in said.stderr.splitlines() if line.startswith("failed: ")]
+    log = Path(line.partition("(log: ")[2].rstrip(")"))
+    assert (log.parent, log.exists()) == (sweep.folder / "logs", True)
+    assert str(log) in sweep.status(sweep.cells[0])["error"]
     assert "--retry-failed" in said.stderr
 
 
@@ -361,6 +365,7 @@ def test_a_reward_that_asks_for_input_fails_its_cell_and_hangs_nothing():
     assert said.exit_code == 1
     assert [the_sweep().status(cell)["status"] for cell in the_sweep().cells] == ["completed", "failed"]
     assert "EOFError" in said.stderr
+    assert f"(log: {the_sweep().run(the_sweep().cells[1]).log_file})" in said.stderr
 
 
 def test_a_cell_whose_folder_cannot_be_made_fails_with_the_reason():
@@ -370,6 +375,8 @@ def test_a_cell_whose_folder_cannot_be_made_fails_with_the_reason():
     said = pgrl("--resume", str(sweep.folder), "--jobs", "1")
     assert said.exit_code == 1
     assert f"failed: {sweep.cells[0].label}: NotADirectoryError" in said.stderr
+    assert f"(log: {sweep.log('worker-1')})" in said.stderr
+    assert "Traceback" in sweep.log("worker-1").read_text()
     assert "SIGABRT" not in said.stderr
 
 
