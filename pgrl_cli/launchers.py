@@ -57,13 +57,13 @@ class Enough(Exception):
 def launch(sweep: Sweep, jobs: Sequence[Job], see: See, *, processes: int, pictures: bool, own_process: bool) -> None:
     """Train stacks in so many processes side by side; with `own_process` each has a fresh one, and a log of its own.
 
-    A process that dies fails its own cells and no others. On Ctrl-C, or when `see` raises, the children finish the
-    epoch they write, mark their cells and end; Ctrl-C once more kills them. None is left.
+    A process that dies fails its own cells and no others. On Ctrl-C, or when anything raises, such as `see`, the
+    children finish the epoch they write, mark their cells and end; Ctrl-C once more kills them. None is left.
     """
     crew = _Crew(sweep, deque(jobs), see, pictures, own_process)
     try:
         crew.work(processes)
-    except (KeyboardInterrupt, Enough):
+    except BaseException:
         try:
             crew.stop()
         except KeyboardInterrupt:
@@ -170,8 +170,10 @@ class _Crew:
         if self.stopping:
             return
         told, log = f"its process {_end(code)}", self.sweep.log(child.log)
-        for cell in [cell for cell in self.sweep.stack(job.stack) if cell.id in child.open]:
+        lost = [cell for cell in self.sweep.stack(job.stack) if cell.id in child.open]
+        for cell in lost:
             self.sweep.bury(cell, f"{told}; what it said last is in {log}", exit_code=code)
+        for cell in lost:
             self.see(ended(cell, "failed", told, log))
 
     def dismiss(self, child: _Child) -> None:
@@ -187,7 +189,7 @@ class _Crew:
         for child in self.busy():
             child.process.send_signal(signal.SIGINT)
         while self.busy():
-            with suppress(Enough):
+            with suppress(Exception):  # of who sees the events, and has been heard already
                 self.hear()
 
     def kill(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pgrl_cli.cells import Sweep
 from pgrl_cli.config.problems import ConfigError, Problem
-from pgrl_cli.launchers import Enough, Event, Job, See, closed, ended
+from pgrl_cli.launchers import Event, Job, See, closed, ended
 
 RETRIES = 5
 """How often Ray starts a task again whose machine or process has died."""
@@ -22,7 +22,7 @@ PATIENCE = 0.5
 def launch_on_ray(sweep: Sweep, jobs: Sequence[Job], see: See, *, pictures: bool) -> None:
     """Train stacks as Ray tasks of one processor each, on the cluster that RAY_ADDRESS names, else on this machine.
 
-    Raises ConfigError where Ray is not installed. On Ctrl-C the tasks are cancelled.
+    Raises ConfigError where Ray is not installed. On Ctrl-C, or when `see` raises, the tasks are cancelled.
     """
     try:
         import ray
@@ -46,7 +46,7 @@ def launch_on_ray(sweep: Sweep, jobs: Sequence[Job], see: See, *, pictures: bool
                 job = waiting.pop(task)
                 for event in _outcome(ray, task, sweep, job):
                     see(event)
-    except (KeyboardInterrupt, Enough):
+    except BaseException:
         for task in waiting:
             with suppress(Exception):
                 ray.cancel(task, force=True)

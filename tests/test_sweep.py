@@ -308,6 +308,23 @@ def test_ctrl_c_marks_the_cells_tells_how_to_resume_and_leaves_no_process():
         assert not metrics.exists() or metrics.read_bytes()[-1:] in (b"", b"\n")
 
 
+def test_whatever_who_watches_raises_the_children_finish_their_epoch_and_mark_their_cells():
+    sweep = begun(LONG)
+
+    def watch(standing, failed):
+        if standing.steps_done > 0:
+            raise ValueError("whoever watches has broken")
+
+    words = {"launcher": "stacked", "processes": 2, "pictures": False, "fail_fast": False}
+    with pytest.raises(ValueError, match="whoever watches has broken"):
+        sweeps.work(sweep, sweep.cells, **words, watch=watch)
+    assert not workers_of(sweep)
+    assert orjson.loads((sweep.folder / "status.json").read_bytes())["status"] == "failed"
+    statuses = [sweep.status(cell)["status"] for cell in sweep.cells]
+    assert "interrupted" in statuses
+    assert "running" not in statuses
+
+
 def test_a_sweep_in_use_is_not_resumed_and_neither_is_another_one_nor_no_sweep():
     sweep = begun(GRID)
     Sweep(sweep.folder)
