@@ -97,7 +97,7 @@ def _row(cell: Cell, status: str, result: Result | None, metric: Metric) -> Row:
         low, high = statistics.bootstrap_interval([values], statistics.interquartile_mean)
         numbers |= {
             "mean": float(statistics.mean(values)),
-            "standard_deviation": _number(statistics.summary(values).standard_deviation),
+            "standard_deviation": float(there.std(ddof=1)) if len(there) > 1 else None,
             "iqm": float(statistics.interquartile_mean(values)),
             "iqm_low": _number(float(low)),
             "iqm_high": _number(float(high)),

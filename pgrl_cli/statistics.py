@@ -11,14 +11,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 Interval = tuple[float, float]
-Goal = Literal["maximize", "minimize"]
 COUNTS_AT_ONCE, RESULTS_AT_ONCE = 2**18, 2**20
 """Numbers held at a time, 2 and 8 MB, little enough for a cache. No draw depends on them."""
 
@@ -213,54 +212,21 @@ def above(values: ArrayLike, thresholds: ArrayLike) -> Array:
 
 
 def performance_profile(
-    values: ArrayLike, thresholds: ArrayLike, *, level: float = 0.95, resamples: int = 2000, seed: int = 0
+    strata: Sequence[ArrayLike],
+    thresholds: ArrayLike,
+    *,
+    level: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
 ) -> tuple[Array, Array, Array]:
     """The share of runs strictly above each threshold, with its bootstrap interval: (share, low, high) [threshold].
 
-    values [seed]; missing runs count neither way. Of pooled cells: `bootstrap_interval` over the strata's `above`.
-    Agarwal et al., 2021, section 4.2.
+    strata: arrays [seed], one per cell that is pooled; missing runs count neither way. Agarwal et al., 2021,
+    section 4.2.
     """
-    shares = above(values, thresholds)
-    return mean(shares), *bootstrap_interval([shares], mean, level=level, resamples=resamples, seed=seed)
-
-
-@dataclass(frozen=True)
-class Summary:
-    """One cell in numbers: `n` runs present and `missing` ones; `values` in the order of the seeds, NaN if missing."""
-
-    n: int
-    missing: int
-    mean: float
-    mean_interval: Interval
-    iqm: float
-    iqm_interval: Interval
-    standard_deviation: float
-    best: float
-    values: tuple[float, ...]
-
-
-def summary(
-    values: ArrayLike, *, goal: Goal = "maximize", level: float = 0.95, resamples: int = 2000, seed: int = 0
-) -> Summary:
-    """A cell's runs in a few numbers, values [seed]; what cannot be known from so few is NaN."""
-    runs = _runs(values)
-    present = runs[~np.isnan(runs)]
-    intervals = {}
-    for name, statistic in STATISTICS.items():
-        low, high = bootstrap_interval([runs], statistic, level=level, resamples=resamples, seed=seed)
-        intervals[name] = float(low), float(high)
-    best = max if goal == "maximize" else min
-    return Summary(
-        n=len(present),
-        missing=len(runs) - len(present),
-        mean=float(mean(runs)),
-        mean_interval=intervals["mean"],
-        iqm=float(interquartile_mean(runs)),
-        iqm_interval=intervals["iqm"],
-        standard_deviation=float(present.std(ddof=1)) if len(present) > 1 else math.nan,
-        best=float(best(present, default=math.nan)),
-        values=tuple(runs.tolist()),
-    )
+    shares = [above(values, thresholds) for values in strata]
+    edges = bootstrap_interval(shares, mean, level=level, resamples=resamples, seed=seed)
+    return mean(np.concatenate(shares, axis=-1)), *edges
 
 
 def _runs(values: ArrayLike) -> Array:

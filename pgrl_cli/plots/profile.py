@@ -22,9 +22,8 @@ def draw_profile(groups: Sequence[Group], metric: Metric, path: Path, *, title: 
     thresholds = _thresholds(np.concatenate([values for strata in ends for values in strata]))
     shares, lows, highs = [], [], []
     for strata in ends:
-        above = [statistics.above(values, thresholds) for values in strata]
-        shares.append(statistics.mean(np.concatenate(above, axis=1)))
-        low, high = statistics.bootstrap_interval(above, statistics.mean)
+        share, low, high = statistics.performance_profile(strata, thresholds)
+        shares.append(share)
         lows.append(low)
         highs.append(high)
     runs = [int(sum((~np.isnan(values)).sum() for values in strata)) for strata in ends]
