@@ -166,16 +166,20 @@ def _plan_lines(spec: "Spec", plan: "Plan") -> list[str]:
 
 
 def _summary_lines(folder: "Sweep", rows: Sequence["Row"], standing: "Standing", failed: Sequence["Cell"]) -> list[str]:
+    from pgrl_cli.report import in_short
+
     width = max(len(row.cell.label) for row in rows)
     shown = rows[:ROWS_SHOWN]
-    lines = [f"{'cell':<{width}}  runs    IQM  95 % interval"]
-    for row in shown:
+    iqms = [in_short(row.numbers["iqm"]) for row in shown]
+    broad = max(map(len, [*iqms, "IQM"]))
+    lines = [f"{'cell':<{width}}  runs  {'IQM':>{broad}}  95 % interval"]
+    for row, iqm in zip(shown, iqms, strict=True):
         n = row.numbers
         if n["iqm"] is None:
             lines.append(f"{row.cell.label:<{width}}  {row.status}")
             continue
-        interval = "" if n["iqm_low"] is None else f"{n['iqm_low']:.3f} to {n['iqm_high']:.3f}"
-        lines.append(f"{row.cell.label:<{width}}  {n['runs']:>4}  {n['iqm']:.3f}  {interval}")
+        interval = "" if n["iqm_low"] is None else f"{in_short(n['iqm_low'])} to {in_short(n['iqm_high'])}"
+        lines.append(f"{row.cell.label:<{width}}  {n['runs']:>4}  {iqm:>{broad}}  {interval}")
     if len(rows) > len(shown):
         lines.append(f"… and {len(rows) - len(shown)} more in summary.md")
     speed = f"{standing.steps_per_second:,.0f} run-steps per second"

@@ -11,11 +11,10 @@ from pgrl_cli import statistics
 from pgrl_cli.config.problems import ConfigError, Problem, listed
 from pgrl_cli.groups import differing
 from pgrl_cli.results import AT_ITS_END, Result
+from pgrl_cli.statistics import FEW, or_none
 
 MORE_IS_BETTER = ("mean_reward", "shaped_reward", *AT_ITS_END)
 """And the components of a reward; of other metrics it is only said which is higher."""
-FEW = 5
-"""Pairs; on fewer a sentence says nothing of an interval without a warning."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Compared:
         """Everything, with what is no number as None."""
         facts = {"a": self.a, "b": self.b, "metric": self.metric, "over": self.over, "goal": self.goal}
         told = {"mean_a": self.mean_a, "mean_b": self.mean_b} | asdict(self.numbers)
-        numbers = {name: _numbers(value) for name, value in told.items()}
+        numbers = {name: _told(value) for name, value in told.items()}
         return facts | numbers | {"seeds": list(self.common), "sentence": self.sentence()}
 
     @property
@@ -133,8 +132,6 @@ def _percent(share: float) -> str:
     return f"{min(max(rounded, 1 if share > 0 else 0), 100 if share == 1 else 99)} %"
 
 
-def _numbers(value: Any) -> Any:
+def _told(value: Any) -> Any:
     """A number, or a pair of them; what is none as None."""
-    if isinstance(value, tuple):
-        return [_numbers(each) for each in value]
-    return None if value != value else value
+    return [or_none(each) for each in value] if isinstance(value, tuple) else or_none(value)

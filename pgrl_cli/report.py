@@ -16,6 +16,7 @@ from pgrl_cli.config.sweep_words import Metric
 from pgrl_cli.folders import Found
 from pgrl_cli.results import Result, once, read
 from pgrl_cli.runs import write_whole
+from pgrl_cli.statistics import or_none
 
 COLUMNS = ("runs", "failed", "missing", "mean", "standard_deviation", "iqm", "iqm_low", "iqm_high", "best")
 
@@ -76,12 +77,13 @@ def markdown(rows: Sequence[Row], metric: Metric) -> str:
     ]
     for row in rows:
         n = row.numbers
-        interval = "" if n["iqm_low"] is None else f"{_short(n['iqm_low'])} to {_short(n['iqm_high'])}"
-        deviation = "" if n["standard_deviation"] is None else f" (SD {_short(n['standard_deviation'])})"
+        interval = "" if n["iqm_low"] is None else f"{in_short(n['iqm_low'])} to {in_short(n['iqm_high'])}"
+        deviation = "" if n["standard_deviation"] is None else f" (SD {in_short(n['standard_deviation'])})"
         state = "" if row.status == "completed" else f" ({row.status})"
         name = f"`{row.cell.label}`{state}".replace("|", "\\|")
-        cells = [name, n["runs"], n["failed"], n["missing"], _short(n["iqm"]), interval, _short(n["mean"]) + deviation]
-        lines.append("| " + " | ".join(str(cell) for cell in [*cells, _short(n["best"])]) + " |")
+        counts = [n["runs"], n["failed"], n["missing"]]
+        cells = [name, *counts, in_short(n["iqm"]), interval, in_short(n["mean"]) + deviation, in_short(n["best"])]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -99,8 +101,8 @@ def _row(cell: Cell, status: str, result: Result | None, metric: Metric) -> Row:
             "mean": float(statistics.mean(values)),
             "standard_deviation": float(there.std(ddof=1)) if len(there) > 1 else None,
             "iqm": float(statistics.interquartile_mean(values)),
-            "iqm_low": _number(float(low)),
-            "iqm_high": _number(float(high)),
+            "iqm_low": or_none(float(low)),
+            "iqm_high": or_none(float(high)),
             "best": float(there.max() if metric.goal == "maximize" else there.min()),
         }
     return Row(cell, status, result.seeds, values, numbers)
@@ -114,7 +116,7 @@ def _csv(rows: Sequence[Row]) -> str:
     for row in rows:
         swept = [_cell(row.cell.parameters.get(key)) for key in keys]
         numbers = ["" if row.numbers[name] is None else row.numbers[name] for name in COLUMNS]
-        listed_out = [json.dumps(list(row.seeds)), json.dumps([_number(value) for value in row.values.tolist()])]
+        listed_out = [json.dumps(list(row.seeds)), json.dumps([or_none(value) for value in row.values.tolist()])]
         table.writerow([row.cell.label, row.cell.id, row.status, *swept, *numbers, *listed_out])
     return text.getvalue()
 
@@ -128,7 +130,7 @@ def _json(row: Row) -> dict[str, Any]:
         "parameters": row.cell.parameters,
         **row.numbers,
         "seeds": row.seeds,
-        "values": [_number(value) for value in row.values.tolist()],
+        "values": [or_none(value) for value in row.values.tolist()],
     }
 
 
@@ -136,11 +138,8 @@ def _cell(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict | list) else value
 
 
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else value
-
-
-def _short(value: float | None) -> str:
+def in_short(value: float | None) -> str:
+    """A number as a table shows it: three digits after the point, of a small one a power of ten."""
     if value is None:
         return ""
     return f"{value:.3f}" if value == 0 or abs(value) >= 0.01 else f"{value:.1e}"

@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 Interval = tuple[float, float]
+FEW = 5
+"""Fewer runs than this say little of a spread: they are drawn one by one, and a sentence about them warns."""
 COUNTS_AT_ONCE, RESULTS_AT_ONCE = 2**18, 2**20
 """Numbers held at a time, 2 and 8 MB, little enough for a cache. No draw depends on them."""
 
@@ -227,6 +229,11 @@ def performance_profile(
     shares = [above(values, thresholds) for values in strata]
     edges = bootstrap_interval(shares, mean, level=level, resamples=resamples, seed=seed)
     return mean(np.concatenate(shares, axis=-1)), *edges
+
+
+def or_none(value: float) -> float | None:
+    """A number; what is none as None."""
+    return None if math.isnan(value) else value
 
 
 def _runs(values: ArrayLike) -> Array:

@@ -1,6 +1,7 @@
 """Sweeps as people run them: in child processes, killed, interrupted, resumed."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -203,6 +204,14 @@ def test_a_dry_run_prints_cells_and_stacks_and_leaves_nothing():
     said = pgrl("--config", "grid.yaml", "--dry-run", "--jobs", "2")
     assert said.stdout.startswith("4 cells, 12 runs, 2 stacks, 72 optimizer steps")
     assert not Path("runs").exists()
+
+
+def test_a_small_number_is_no_nought_in_the_summary_on_the_screen():
+    Path("grid.yaml").write_text(
+        GRID + "kl_coefficient: 0.1\nlearning_rate: 1e-5\nmetric: {name: kl, over: last_1_epochs, goal: minimize}\n"
+    )
+    _, *rows = pgrl("--config", "grid.yaml", "--jobs", "2").stdout.splitlines()[:5]
+    assert all(re.search(r" 3 +-?\d\.\de-\d\d  -?\d\.\de-\d\d to -?\d\.\de-\d\d$", row) for row in rows), rows
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from pgrl_cli import statistics
 from pgrl_cli.groups import Group
 from pgrl_cli.plots.legend import Cast, add_legend, cast, stage
 from pgrl_cli.plots.style import FAINT, SMALL, save
-from pgrl_cli.plots.tables import FEW, TOLD, Table, counted, fates, named
+from pgrl_cli.plots.tables import TOLD, Table, counted, fates, named
+from pgrl_cli.statistics import FEW
 
 STRIP = 0.42
 """The height of the panel that counts runs."""

@@ -32,8 +32,9 @@ from pgrl_cli.plots.style import (
     width_of,
     wrapped,
 )
-from pgrl_cli.plots.tables import FEW, TOLD, Table, counted, fates, named, points, points_of, titled, unmeasured
+from pgrl_cli.plots.tables import TOLD, Table, counted, fates, named, points, points_of, titled, unmeasured
 from pgrl_cli.report import Row
+from pgrl_cli.statistics import FEW
 
 PITCH = 0.19
 """From row to row, where names are beside the points."""

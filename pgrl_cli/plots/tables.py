@@ -14,9 +14,8 @@ from pgrl_cli.config.sweep_spec import told
 from pgrl_cli.config.sweep_words import Metric
 from pgrl_cli.groups import Group
 from pgrl_cli.plots.names import names_of
+from pgrl_cli.statistics import FEW
 
-FEW = 5
-"""Fewer runs than this are drawn one by one."""
 TOLD = {"mean": "mean", "iqm": "interquartile mean"}
 COLUMNS = ("group", "step", "above", "statistic", "seed", "runs", "failed", "missing", "value", "low", "high")
 """Of a CSV, those that it has; beside them the keys that tell groups apart."""
