@@ -1,4 +1,4 @@
-"""From a sweep to cells and stacks: configs resolved, those that can train side by side together, the work even."""
+"""A sweep's plan: every cell's config resolved, cells that can train side by side put into stacks of even work."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +24,8 @@ ID_DIGITS = 12
 """Of a hash in hexadecimal: among 100,000 cells two share one with a probability of 2e-5."""
 MOST_BYTES = 500_000_000
 """What the tensors of a stack may take."""
+WORTH_A_NOTE = 1_000_000_000
+"""A cell that takes more by itself, which no stack can make smaller, is told of."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,10 @@ def planned(spec: Spec, processes: int) -> Plan:
         )
         for piece in pieces
     )
-    large = [piece for piece in pieces if piece.bytes > 2 * MOST_BYTES]
-    notes += tuple(f"the cell {p.label} takes about {p.bytes / 1e9:.1f} GB: its seeds share one stack" for p in large)
+    large = [piece for piece in pieces if piece.bytes > WORTH_A_NOTE]
+    notes += tuple(
+        f"the cell {piece.label} takes about {piece.bytes / 1e9:.1f} GB: its seeds share one stack" for piece in large
+    )
     return Plan(tuple(cells), notes)
 
 

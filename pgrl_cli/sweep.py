@@ -126,11 +126,10 @@ def work(
     watch: Watch,
 ) -> Standing:
     """Train the wanted cells, each in its stack, and mark the sweep. Ctrl-C becomes SweepInterrupted."""
-    folder = Run(sweep.folder)
     started = runs.now()
     jobs = _jobs(sweep, wanted)
     standing, see = watched(sweep, wanted, watch, fail_fast)
-    folder.mark("running", started=started)
+    Run(sweep.folder).mark("running", started=started)
     try:
         if launcher == "ray":
             from pgrl_cli.on_ray import launch_on_ray
@@ -146,10 +145,7 @@ def work(
     except BaseException as error:
         _mark(sweep, "failed", started, 1, error=f"{type(error).__name__}: {error}")
         raise
-    everything = missing(sweep, retry_failed=False)
-    failed = [cell for cell in sweep.cells if sweep.status(cell)["status"] == "failed"]
-    status = "interrupted" if everything else "failed" if failed else "completed"
-    _mark(sweep, status, started, 1 if everything or failed else 0)
+    _mark_as_it_is(sweep, started)
     return standing
 
 
@@ -162,6 +158,14 @@ def _jobs(sweep: Sweep, wanted: Sequence[Cell]) -> list[Job]:
         names = [cell.id for cell in stack if cell.id in ids]
         jobs.append((sum(cell.work for cell in stack), Job(number, tuple(names), Path(stack[0].folder).name)))
     return [job for _, job in sorted(jobs, key=lambda sized: -sized[0])]
+
+
+def _mark_as_it_is(sweep: Sweep, started: str) -> None:
+    """Mark a sweep whose launcher has come to its end by how its cells stand."""
+    left = missing(sweep, retry_failed=False)
+    failed = any(sweep.status(cell)["status"] == "failed" for cell in sweep.cells)
+    status = "interrupted" if left else "failed" if failed else "completed"
+    _mark(sweep, status, started, 1 if left or failed else 0)
 
 
 def _mark(sweep: Sweep, status: str, started: str, exit_code: int, **facts: Any) -> None:

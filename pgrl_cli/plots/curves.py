@@ -155,7 +155,7 @@ def _caption(groups: Sequence[Group], curves: Sequence[Curve], actors: Cast, sta
         told += [f"band: {kind}" if actors.banded else f"bar at the end: {kind}"]
         told += ["none where a pooled experiment has one run left"] if any(curves[i].bare for i in actors.told) else []
     told += ["thin: each run"] if any(curves[index].few for index in actors.told) else []
-    told += actors.note
+    told += actors.note("at the end")
     told += [f"all with {actors.names.everywhere}"] if actors.names.everywhere and not actors.crowd else []
     told += fates(groups)
     missing = sum(_holes(curve) for curve in curves)
