@@ -25,7 +25,7 @@ class Cell:
     """One config of a sweep, with all its seeds."""
 
     id: str
-    """A hash of the config."""
+    """A hash of the config, and of the sources of rewards of the user's own."""
     label: str
     """The swept keys with their values, readable."""
     folder: str
@@ -100,11 +100,11 @@ class Sweep:
             run.mark("failed", exit_code=exit_code, error=error)
 
     def log(self, name: str) -> Path:
-        """Where what a process says that trains cells goes."""
+        """The file that a process writes what it has to say into while it trains cells."""
         return self.folder / "logs" / f"{name}.log"
 
     def open_log(self, name: str) -> IO[bytes]:
-        """That file, to go on writing. Raises OSError."""
+        """That file, opened to go on writing. Raises OSError."""
         log = self.log(name)
         log.parent.mkdir(exist_ok=True)
         return log.open("ab")

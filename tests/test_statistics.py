@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pgrl_cli import statistics
 from pgrl_cli.statistics import (
     STATISTICS,
     above,
+    bootstrap,
     bootstrap_interval,
     interquartile_mean,
     mean,
@@ -217,8 +217,8 @@ def test_intervals_do_not_depend_on_the_other_points_or_on_how_the_work_is_cut_u
     whole = bootstrap_interval(strata, statistic, resamples=333)
     alone = bootstrap_interval([stratum[3] for stratum in strata], statistic, resamples=333)
     np.testing.assert_allclose([bound[3] for bound in whole], alone, rtol=1e-12)
-    monkeypatch.setattr(statistics, "COUNTS_AT_ONCE", 17 * 50)
-    monkeypatch.setattr(statistics, "RESULTS_AT_ONCE", 333 * 2)
+    monkeypatch.setattr(bootstrap, "COUNTS_AT_ONCE", 17 * 50)
+    monkeypatch.setattr(bootstrap, "RESULTS_AT_ONCE", 333 * 2)
     np.testing.assert_allclose(bootstrap_interval(strata, statistic, resamples=333), whole, rtol=1e-12)
 
 
