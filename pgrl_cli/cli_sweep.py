@@ -52,6 +52,7 @@ def sweep(
     with failures_told(debug):
         from pgrl_cli import sweep as sweeps
         from pgrl_cli.config.sweep_spec import read_sweep
+        from pgrl_cli.reopening import asked
 
         switches = {"--retry-failed": retry_failed, "--dry-run": dry_run, "--quiet": quiet, "--json": as_json}
         switches |= {"--fail-fast": fail_fast, "--plot-cells": plot_cells, "KEY=VALUE": bool(overrides)}
@@ -62,7 +63,7 @@ def sweep(
         folder = _begun_or_reopened(spec, resume, given, runs_dir or Path("runs"), jobs or processors())
         if folder is None:
             return
-        metric, launcher = sweeps.asked(folder)
+        metric, launcher = asked(folder)
         with sweep_progress(folder.folder.name, quiet or as_json) as watch:
             standing = sweeps.work(
                 folder,
@@ -114,11 +115,12 @@ def _begun_or_reopened(
 ) -> "Sweep | None":
     """The folder of a new sweep, or of one that was begun; none of a dry run, which prints what there is to do."""
     from pgrl_cli import sweep as sweeps
+    from pgrl_cli.reopening import asked, reopened
 
     if resume is not None:
         retry_failed = "--retry-failed" in given
-        folder = sweeps.reopened(resume, spec, retry_failed)
-        _refuse_jobs_on_ray(sweeps.asked(folder)[1], given)
+        folder = reopened(resume, spec, retry_failed)
+        _refuse_jobs_on_ray(asked(folder)[1], given)
         if "--dry-run" not in given:
             return folder
         wanted = sweeps.missing(folder, retry_failed)

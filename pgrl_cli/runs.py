@@ -6,28 +6,23 @@ runs/2026-11-30_09-15-00-centered_clipped-3fa9c1/
 """
 
 import os
-import platform
 import re
 import secrets
 import shutil
 import socket
-import subprocess
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import orjson
 
-from pgrl_cli import __version__
 from pgrl_cli.machine import process_started
 
-PACKAGES = ("torch", "numpy", "einops", "typer", "rich", "pydantic", "orjson", "PyYAML", "matplotlib")
 SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|(^|_)token$)")
 """Names whose values are never written; token_budget is none of them."""
 TRIES = 100
@@ -207,17 +202,6 @@ def redacted(words: Sequence[str]) -> list[str]:
     return kept
 
 
-def provenance() -> dict[str, Any]:
-    """What the run was made with; never the environment."""
-    return {
-        "pgrl": __version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "packages": {name: _version(name) for name in PACKAGES},
-        "git": _git(),
-    }
-
-
 def now() -> str:
     """The time, with its zone."""
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -231,24 +215,3 @@ def is_alive(status: Mapping[str, Any]) -> bool:
         return True
     started = process_started(status["pid"])
     return started is not None and started == status.get("process_started")
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _git() -> dict[str, Any] | None:
-    """The commit that the working folder is at, and whether anything tracked differs from it."""
-    try:
-        commit = _git_says("rev-parse", "HEAD").strip()
-        return {"commit": commit, "dirty": bool(_git_says("status", "--porcelain", "--untracked-files=no").strip())}
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _git_says(*words: str) -> str:
-    asked = ["git", "--no-optional-locks", *words]
-    return subprocess.run(asked, capture_output=True, text=True, errors="replace", check=True, timeout=5).stdout

@@ -10,6 +10,7 @@ from pgrl_cli import experiment, runs
 from pgrl_cli.cells import Cell, Sweep
 from pgrl_cli.config import Config
 from pgrl_cli.notebook import Notebook
+from pgrl_cli.provenance import provenance
 from pgrl_cli.words import written
 
 
@@ -56,4 +57,4 @@ def _texts(config: Config) -> Mapping[str, str]:
 
 @cache
 def _provenance() -> str:
-    return runs.to_json(runs.provenance(), indent=True).decode()
+    return runs.to_json(provenance(), indent=True).decode()

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pgrl_cli import cells, runs
 from pgrl_cli.cells import Cell, Sweep
-from pgrl_cli.config import ConfigError, Problem, yaml12
-from pgrl_cli.config.problems import listed
-from pgrl_cli.config.sweep_spec import differences
-from pgrl_cli.config.sweep_words import Metric, metric_of
+from pgrl_cli.config import yaml12
+from pgrl_cli.config.sweep_words import Metric
 from pgrl_cli.launchers import Enough, Job, launch
 from pgrl_cli.plots.final import draw_summary
+from pgrl_cli.provenance import provenance
 from pgrl_cli.report import Row, summarised, write_summary
 from pgrl_cli.runs import Run
 from pgrl_cli.standing import Standing, Watch, watched
@@ -39,72 +38,17 @@ def begin(spec: "Spec", plan: "Plan", runs_dir: Path, command: Sequence[str]) ->
         "sweep.yaml": yaml12.write(spec.as_mapping()),
         "cells.jsonl": cells.lines_of(plan.cells),
         "command.txt": shlex.join(runs.redacted(command)) + "\n",
-        "provenance.json": runs.to_json(runs.provenance(), indent=True).decode(),
+        "provenance.json": runs.to_json(provenance(), indent=True).decode(),
     }
     sweep = Sweep(runs.create(spec.name, runs_dir, texts).folder)
     sweep.make()
     return sweep
 
 
-def reopened(path: Path, spec: "Spec | None", retry_failed: bool = False) -> Sweep:
-    """A sweep that was begun.
-
-    Raises ConfigError where there is none, its files are damaged, it is in use, another one is asked for, or a reward
-    of the user's own has changed (unless the failed cells are to be tried again: then that may be the mend).
-    """
-    sweep = Sweep(path)
-    shown = str(path)
-    if not path.is_dir():
-        raise ConfigError([Problem("there is no such folder", shown)])
-    try:
-        known = len(sweep.cells)
-        written = yaml12.read((path / "sweep.yaml").read_text(encoding="utf-8"), "sweep.yaml")
-        asked(sweep)
-    except OSError as error:
-        missing_file = Path(str(error.filename)).name
-        raise ConfigError([Problem(f"is no sweep's folder: {missing_file}: {error.strerror}", shown)]) from error
-    except (ValueError, TypeError, KeyError) as error:
-        raise ConfigError([Problem(f"cannot be resumed: {error}", shown)]) from error
-    if known == 0:
-        raise ConfigError([Problem("cannot be resumed: cells.jsonl is empty", shown)])
-    _refuse_one_in_use(sweep)
-    if spec is not None and (changed := differences(written, spec.as_mapping())):
-        fix = "leave --config out to go on as before, or start a new sweep"
-        raise ConfigError([Problem(f"is another sweep: {'; '.join(changed)}; {fix}", shown)])
-    if not retry_failed:
-        _refuse_changed_rewards(sweep)
-    return sweep
-
-
-def _refuse_one_in_use(sweep: Sweep) -> None:
-    try:
-        status = Run(sweep.folder).status()
-        in_use = runs.is_alive(status)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return  # a status that cannot be read is nobody's
-    if in_use:
-        told = f"is in use by process {status['pid']} on {status['host']}; wait for it, or stop it first"
-        raise ConfigError([Problem(told, str(sweep.folder))])
-
-
-def _refuse_changed_rewards(sweep: Sweep) -> None:
-    sources = {path: digest for cell in sweep.cells for path, digest in cell.sources.items()}
-    if changed := [path for path, digest in sources.items() if cells.digest_of(Path(path)) != digest]:
-        fix = "put it back, start a new sweep, or train the failed cells with it as it is now: --retry-failed"
-        told = f"{listed(changed)} is not what it was when the sweep began; {fix}"
-        raise ConfigError([Problem(told, str(sweep.folder))])
-
-
 def missing(sweep: Sweep, retry_failed: bool) -> list[Cell]:
     """The cells that are not done: not completed, and not failed unless those are to be tried again."""
     finished = ("completed",) if retry_failed else FINISHED
     return [cell for cell in sweep.cells if sweep.status(cell)["status"] not in finished]
-
-
-def asked(sweep: Sweep) -> tuple[Metric, str]:
-    """What a sweep's cells are judged by, and who trains them."""
-    written = yaml12.read((sweep.folder / "sweep.yaml").read_text(encoding="utf-8"), "sweep.yaml")
-    return metric_of(written["metric"])[0], str(written["launcher"])
 
 
 def finish(sweep: Sweep, metric: Metric) -> tuple[list[Row], list[str]]:

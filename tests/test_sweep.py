@@ -20,6 +20,7 @@ from pgrl_cli.config.layers import layers_of
 from pgrl_cli.config.sweep_spec import read_sweep
 from pgrl_cli.experiment import run
 from pgrl_cli.planning import planned
+from pgrl_cli.reopening import reopened
 from pgrl_cli.resolution import resolve
 from pgrl_cli.results import Found, read
 from pgrl_cli.stacks import train_stack
@@ -340,16 +341,16 @@ def test_a_sweep_in_use_is_not_resumed_and_neither_is_another_one_nor_no_sweep()
     runs_status = orjson.loads((sweep.folder / "status.json").read_bytes())
     assert runs_status["pid"] == os.getpid()
     with pytest.raises(ConfigError, match="is in use by process"):
-        sweeps.reopened(sweep.folder, None)
+        reopened(sweep.folder, None)
     (sweep.folder / "status.json").write_bytes(orjson.dumps(runs_status | {"process_started": 1}))
-    assert sweeps.reopened(sweep.folder, None).cells == sweep.cells
+    assert reopened(sweep.folder, None).cells == sweep.cells
     Path("other.yaml").write_text(GRID.replace("seeds: 3", "seeds: 4"))
     with pytest.raises(ConfigError, match="is another sweep: name was grid, and is other; seeds was 3, and is 4"):
-        sweeps.reopened(sweep.folder, read_sweep("other.yaml"))
+        reopened(sweep.folder, read_sweep("other.yaml"))
     with pytest.raises(ConfigError, match="there is no such folder"):
-        sweeps.reopened(Path("nowhere"), None)
+        reopened(Path("nowhere"), None)
     with pytest.raises(ConfigError, match=r"is no sweep's folder: cells\.jsonl: No such file"):
-        sweeps.reopened(Path("runs"), None)
+        reopened(Path("runs"), None)
 
 
 def test_a_sweep_whose_files_are_damaged_says_so_and_a_status_that_cannot_be_read_is_nobodys():
@@ -357,7 +358,7 @@ def test_a_sweep_whose_files_are_damaged_says_so_and_a_status_that_cannot_be_rea
     folder, whole = sweep.folder, (sweep.folder / "cells.jsonl").read_bytes()
     for status in (b"", b"[]", b'{"status":"running"}', b"{"):
         (folder / "status.json").write_bytes(status)
-        assert len(sweeps.reopened(folder, None).cells) == 4
+        assert len(reopened(folder, None).cells) == 4
     for cells, told in (
         (whole[:-5], "cut off"),
         (b'{"id":1}\n', "damaged"),
@@ -366,22 +367,22 @@ def test_a_sweep_whose_files_are_damaged_says_so_and_a_status_that_cannot_be_rea
     ):
         (folder / "cells.jsonl").write_bytes(cells)
         with pytest.raises(ConfigError, match=told):
-            sweeps.reopened(folder, None)
+            reopened(folder, None)
     (folder / "cells.jsonl").write_bytes(whole)
     (folder / "sweep.yaml").write_text("name: x\n")
     with pytest.raises(ConfigError, match="cannot be resumed: 'metric'"):
-        sweeps.reopened(folder, None)
+        reopened(folder, None)
 
 
 def test_a_reward_of_ones_own_that_has_changed_is_not_mixed_into_a_sweep():
     Path("mine.py").write_text("def points(prompt, response):\n    return 1.0\n")
     sweep = begun(FOUR_SEEDS.format("[sort_exact_reward, mine.py:points]"))
     (sweep.folder / "status.json").write_bytes(b"{}")
-    assert sweeps.reopened(sweep.folder, None)
+    assert reopened(sweep.folder, None)
     Path("mine.py").write_text("def points(prompt, response):\n    return 2.0\n")
     with pytest.raises(ConfigError, match=r"mine\.py is not what it was when the sweep began"):
-        sweeps.reopened(sweep.folder, None)
-    assert sweeps.reopened(sweep.folder, None, retry_failed=True)
+        reopened(sweep.folder, None)
+    assert reopened(sweep.folder, None, retry_failed=True)
 
 
 def test_a_reward_that_asks_for_input_fails_its_cell_and_hangs_nothing():
