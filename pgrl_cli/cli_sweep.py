@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrl_cli.config.problems import ConfigError, Problem
-from pgrl_cli.console import err, failures_told, print_json, sweep_progress
+from pgrl_cli.console import err, failures_told, print_json
+from pgrl_cli.console_sweep import sweep_progress
 from pgrl_cli.machine import processors
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from plots.shown import assert_readable, caption_of, groups_in
 
 from pgrl_cli.cells import Sweep
 from pgrl_cli.config.sweep_words import Metric
-from pgrl_cli.plots.final import _sparse, draw_final, draw_summary
+from pgrl_cli.plots.final import draw_final, draw_summary
+from pgrl_cli.plots.margin import sparse
 from pgrl_cli.plots.tables import as_csv
 from pgrl_cli.report import summarised
 
@@ -116,10 +117,10 @@ def test_names_that_leave_no_room_for_points_stand_above_them(tmp_path: Path, fi
 
 def test_words_of_a_nested_table_are_written_where_they_change() -> None:
     nested = [("a", "x", "1"), ("a", "x", "2"), ("a", "y", "1"), ("b", "x", "1")]
-    assert _sparse(nested) == [("a", "x", "1"), ("", "", "2"), ("", "y", "1"), ("b", "x", "1")]
+    assert sparse(nested) == [("a", "x", "1"), ("", "", "2"), ("", "y", "1"), ("b", "x", "1")]
     ranked = [("a", "1"), ("b", "1"), ("a", "2")]
-    assert _sparse(ranked) == ranked
-    assert _sparse([]) == []
+    assert sparse(ranked) == ranked
+    assert sparse([]) == []
 
 
 def test_a_summary_has_the_best_at_the_top_and_says_what_became_of_the_rest(tmp_path: Path, figures: list) -> None:
