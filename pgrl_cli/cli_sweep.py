@@ -78,18 +78,7 @@ def sweep(
         rows, notes = sweeps.finish(folder, metric)
         _tell_notes(notes)
         left = len(sweeps.missing(folder, retry_failed=False))
-        failed = [cell for cell in folder.cells if folder.status(cell)["status"] == "failed"]
-        if as_json:
-            counts = {"cells": len(folder.cells), "failed": len(failed), "left": left}
-            print_json({"sweep": str(folder.folder), **counts})
-        else:
-            if not quiet:
-                print(*_summary_lines(folder, rows, standing, failed), sep="\n")
-            print(folder.folder, flush=True)
-        if failed or left:
-            fix = f"pgrl sweep --resume {shlex.quote(str(folder.folder))}" + (" --retry-failed" if failed else "")
-            err().print(f"to try again: {fix}", markup=False)
-            raise typer.Exit(1)
+        _tell_end(folder, rows, standing, left, given)
 
 
 def _refuse_contradictions(given: set[str]) -> None:
@@ -144,6 +133,22 @@ def _refuse_jobs_on_ray(launcher: str, given: set[str]) -> None:
     if launcher == "ray" and "--jobs" in given:
         told = "does nothing with launcher: ray, which starts what its cluster has room for"
         raise ConfigError([Problem(told, "--jobs")])
+
+
+def _tell_end(folder: "Sweep", rows: Sequence["Row"], standing: "Standing", left: int, given: set[str]) -> None:
+    """Print how a sweep ended; where something failed or is left, how to go on, and exit with 1."""
+    failed = [cell for cell in folder.cells if folder.status(cell)["status"] == "failed"]
+    if "--json" in given:
+        counts = {"cells": len(folder.cells), "failed": len(failed), "left": left}
+        print_json({"sweep": str(folder.folder), **counts})
+    else:
+        if "--quiet" not in given:
+            print(*_summary_lines(folder, rows, standing, failed), sep="\n")
+        print(folder.folder, flush=True)
+    if failed or left:
+        fix = f"pgrl sweep --resume {shlex.quote(str(folder.folder))}" + (" --retry-failed" if failed else "")
+        err().print(f"to try again: {fix}", markup=False)
+        raise typer.Exit(1)
 
 
 def _tell_notes(notes: Iterable[str]) -> None:
