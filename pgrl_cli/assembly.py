@@ -17,6 +17,7 @@ from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.equations.divergences import DIVERGENCES
 from pgrl_cli.equations.losses import LOSSES
+from pgrl_cli.machine import processors
 from pgrl_cli.policies import POLICIES
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import lay_together, side_by_side
@@ -108,18 +109,17 @@ def multiplications(config: Config, task: Task, policies: Sequence[Policy]) -> f
     return 6.0 * parameters * prompts * task.response_length
 
 
-def _cores() -> int:
-    """The processors that this process may use: no more than OMP_NUM_THREADS, by which a sweep shares them out."""
-    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _most_threads() -> int:
+    """One for each processor; no more than OMP_NUM_THREADS, by which a sweep shares processors out."""
     asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return min(there, int(asked)) if asked.isdecimal() and int(asked) > 0 else there
+    return min(processors(), int(asked)) if asked.isdecimal() and int(asked) > 0 else processors()
 
 
 @contextmanager
 def threads_for(work: float) -> Iterator[None]:
     """As many threads as the work is worth: on small tensors one is up to ten times faster than two."""
     before = torch.get_num_threads()
-    torch.set_num_threads(1 if work < SMALL_WORK else _cores())
+    torch.set_num_threads(1 if work < SMALL_WORK else _most_threads())
     try:
         yield
     finally:

@@ -6,15 +6,17 @@ runs/2026-11-30_09-15-00-deltas-3fa9c1/
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import orjson
 
 from pgrl_cli import runs
+from pgrl_cli.config.schema import seeds_of, work_of
 from pgrl_cli.runs import Run
 
 
@@ -23,7 +25,7 @@ class Cell:
     """One config of a sweep, with all its seeds."""
 
     id: str
-    """A hash of the config."""
+    """A hash of the config, and of the sources of rewards of the user's own."""
     label: str
     """The swept keys with their values, readable."""
     folder: str
@@ -37,6 +39,16 @@ class Cell:
     """The config as JSON holds it."""
     sources: Mapping[str, str | None] = field(default_factory=dict)
     """The SHA-256 of each file that a reward of the user's own lies in, by its path."""
+
+    @property
+    def runs(self) -> int:
+        """How many it has, one for each seed."""
+        return len(seeds_of(self.config))
+
+    @property
+    def work(self) -> int:
+        """Optimizer steps of all its runs."""
+        return work_of(self.config)
 
 
 @dataclass(frozen=True)
@@ -80,9 +92,26 @@ class Sweep:
         """Where a stack's checkpoints lie until all its cells are done."""
         return self.folder / "checkpoints" / f"stack-{number:04d}"
 
+    def make(self) -> None:
+        """Make the folder that its cells' folders go into. Raises OSError."""
+        (self.folder / "cells").mkdir()
+
+    def bury(self, cell: Cell, error: str, *, exit_code: int = 1) -> None:
+        """Mark a cell as failed that cannot do so itself, as far as its folder can be written."""
+        run = self.run(cell)
+        with suppress(OSError):
+            run.folder.mkdir(parents=True, exist_ok=True)
+            run.mark("failed", exit_code=exit_code, error=error)
+
     def log(self, name: str) -> Path:
-        """Where what a process says that trains cells goes."""
+        """The file that a process writes what it has to say into while it trains cells."""
         return self.folder / "logs" / f"{name}.log"
+
+    def open_log(self, name: str) -> IO[bytes]:
+        """That file, opened to go on writing. Raises OSError."""
+        log = self.log(name)
+        log.parent.mkdir(exist_ok=True)
+        return log.open("ab")
 
 
 def lines_of(cells: Iterable[Cell]) -> str:

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 
 USED_BY = {
     "curves": ("--metric", "--by", "--statistic", "--smooth"),
-    "final": ("--metric", "--by", "--statistic", "--over"),
-    "heatmap": ("--metric", "--by", "--statistic", "--over"),
-    "profile": ("--metric", "--by", "--over"),
+    "final": ("--metric", "--by", "--statistic", "--over", "--goal"),
+    "heatmap": ("--metric", "--by", "--statistic", "--over", "--goal"),
+    "profile": ("--metric", "--by", "--over", "--goal"),
     "run": (),
 }
 """The options that say something of each kind of picture."""
@@ -31,6 +32,10 @@ runs_app = typer.Typer(help="Look at finished runs.", no_args_is_help=True)
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]
 MetricName = Annotated[str, typer.Option("--metric", "-m", help="A metric of metrics.jsonl.")]
 Over = Annotated[str, typer.Option("--over", help="last_N_epochs, all_epochs or best_epoch.")]
+Goal = Annotated[
+    str | None,
+    typer.Option("--goal", help="Of best_epoch: maximize or minimize; maximize without it, where more is better."),
+]
 
 
 def plot(
@@ -54,6 +59,7 @@ def plot(
         str | None,
         typer.Option("--over", help="last_N_epochs, all_epochs or best_epoch; last_10_epochs without it."),
     ] = None,
+    goal: Goal = None,
     smooth: Annotated[
         int | None, typer.Option("--smooth", min=1, help="Average each run over N points, for the eye.")
     ] = None,
@@ -67,13 +73,13 @@ def plot(
         from pgrl_cli.runs import write_whole
         from pgrl_cli.statistics import STATISTICS
 
-        chosen = {"--metric": metric, "--by": by, "--statistic": statistic, "--over": over, "--smooth": smooth}
-        given = {option: value for option, value in chosen.items() if value is not None}
+        chosen = {"--metric": metric, "--by": by, "--statistic": statistic, "--over": over, "--goal": goal}
+        given = {option: value for option, value in (chosen | {"--smooth": smooth}).items() if value is not None}
         kind = kind or ("run" if not given and _is_one_run(paths) else "curves")
         _one_of("--kind", kind, KINDS)
         _refuse_idle(kind, given)
         _one_of("--statistic", statistic or "mean", tuple(STATISTICS))
-        judged = _metric(metric or "mean_reward", over or "last_10_epochs")
+        judged = _metric(metric or "mean_reward", over or "last_10_epochs", goal)
         path = out or _picture(paths, "curves.png" if kind == "run" else f"{kind}-{_in_a_name(judged.name)}.png")
         table_path = path.with_suffix(".csv")
         refuse_strangers(path)
@@ -91,15 +97,18 @@ def compare(
     b: Annotated[str, typer.Argument(metavar="B", help="What it is compared with.")],
     metric: MetricName = "mean_reward",
     over: Over = "last_10_epochs",
+    goal: Goal = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
     debug: Debug = False,
 ) -> None:
     """Say whether B is better than A, on the seeds that both have."""
     with failures_told(debug):
         from pgrl_cli.comparison import compared
+        from pgrl_cli.plots.tables import titled
 
-        judged = _metric(metric, over)
-        answer = compared(_read([a], metric), _read([b], metric), judged.name, judged.over, (a, b))
+        judged = _metric(metric, over, goal)
+        sides = _read([a], metric), _read([b], metric)
+        answer = compared(*sides, judged.name, judged.over, (a, b), goal=judged.goal)
         if answer.apart:
             err().print(f"note: not on both sides, and left out: seed {listed(answer.apart, 10)}", markup=False)
         if answer.numbers.left_out:
@@ -109,7 +118,7 @@ def compare(
             return
         print(f"A  {a}   {answer.mean_a:.3f}")
         print(f"B  {b}   {answer.mean_b:.3f}")
-        print(f"{metric.replace('_', ' ')}, {over.replace('_', ' ')}, mean over {answer.numbers.n} common seeds")
+        print(f"{titled(judged)}, mean over {answer.numbers.n} common seeds")
         print(answer.sentence())
 
 
@@ -126,6 +135,7 @@ def export(
     """Write a run's metrics as lines of numbers: one per step, of a stacked run one per step and seed."""
     with failures_told(debug):
         from pgrl_cli import exports
+        from pgrl_cli.runs import write_whole
 
         _one_of("--format", form, FORMATS)
         if form == "npz" and out is None:
@@ -136,7 +146,7 @@ def export(
                 sys.stdout.buffer.write(block)
             sys.stdout.flush()
             return
-        exports.write(out, data)
+        write_whole(out, data)
         print(out)
 
 
@@ -221,13 +231,24 @@ def _in_a_name(metric: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", metric)
 
 
-def _metric(name: str, over: str) -> "Metric":
-    from pgrl_cli.config.sweep_words import metric_of
+def _metric(name: str, over: str, goal: str | None) -> "Metric":
+    """What runs are judged by. A best epoch is the highest only of metrics of which that is known to be the best."""
+    from pgrl_cli.comparison import more_is_better
+    from pgrl_cli.config.sweep_words import GOALS, metric_of
 
     metric, wrong = metric_of({"name": name, "over": over})
     if wrong:
         raise ConfigError([Problem(message.removeprefix("metric: over: "), "--over") for message in wrong])
-    return metric
+    if goal is not None:
+        _one_of("--goal", goal, GOALS)
+        if over != "best_epoch":
+            raise ConfigError([Problem("goes with --over best_epoch", "--goal")])
+    elif over == "best_epoch" and not more_is_better(name):
+        told = (
+            f"best_epoch: is the best {short(name)} the highest or the lowest? Add --goal maximize or --goal minimize"
+        )
+        raise ConfigError([Problem(told, "--over")])
+    return replace(metric, goal=goal or metric.goal)
 
 
 def _one_of(option: str, word: str, known: tuple[str, ...]) -> None:

@@ -1,24 +1,27 @@
 """`pgrl sweep`: a grid of configs trained side by side, and picked up again where it was left."""
 
-import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pgrl_cli.config.problems import ConfigError, Problem
-from pgrl_cli.console import err, failures_told, print_json, sweep_progress
+from pgrl_cli.console import err, failures_told, print_json
+from pgrl_cli.console_sweep import sweep_progress
+from pgrl_cli.machine import processors
 
 if TYPE_CHECKING:
     from pgrl_cli.cells import Cell, Sweep
     from pgrl_cli.config.sweep_spec import Spec
     from pgrl_cli.planning import Plan
     from pgrl_cli.report import Row
-    from pgrl_cli.sweep import Standing
+    from pgrl_cli.standing import Standing
 
+OF_TRAINING = ("--quiet", "--json", "--fail-fast", "--plot-cells")
+"""Options that say how to train, or what to tell of it."""
 ROWS_SHOWN = 20
 """Of a summary, on the screen; summary.md has them all."""
 
@@ -31,7 +34,9 @@ def sweep(
         list[str] | None,
         typer.Argument(metavar="KEY=VALUE", help="Values that win over the file's; KEY=VALUE,VALUE sweeps a key."),
     ] = None,
-    runs_dir: Annotated[Path, typer.Option(help="Where the sweep's folder goes.", file_okay=False)] = Path("runs"),
+    runs_dir: Annotated[
+        Path | None, typer.Option(help="Where the sweep's folder goes; runs without it.", file_okay=False)
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the sweep folder's path alone.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print cells and stacks, and train nothing.")] = False,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; one per core without it.")] = None,
@@ -48,93 +53,141 @@ def sweep(
     with failures_told(debug):
         from pgrl_cli import sweep as sweeps
         from pgrl_cli.config.sweep_spec import read_sweep
-        from pgrl_cli.planning import planned
+        from pgrl_cli.reopening import asked
 
-        if config is None and resume is None:
-            told = "name the sweep: pgrl sweep --config my_sweep.yaml (or a config, with KEY=VALUE,VALUE)"
-            raise ConfigError([Problem(told, "--config is missing")])
-        if retry_failed and resume is None:
-            raise ConfigError([Problem("goes with --resume DIR", "--retry-failed")])
-        if overrides and config is None:
-            raise ConfigError([Problem("a resumed sweep keeps its values; leave KEY=VALUE out", "--resume")])
-        processes = jobs or _cores()
+        switches = {"--retry-failed": retry_failed, "--dry-run": dry_run, "--quiet": quiet, "--json": as_json}
+        switches |= {"--fail-fast": fail_fast, "--plot-cells": plot_cells, "KEY=VALUE": bool(overrides)}
+        valued = {"--config": config, "--resume": resume, "--runs-dir": runs_dir, "--jobs": jobs}
+        given = {*(name for name in switches if switches[name]), *(name for name in valued if valued[name] is not None)}
+        _refuse_contradictions(given)
         spec = None if config is None else read_sweep(config, overrides or [])
-        if resume is None:
-            assert spec is not None
-            plan = planned(spec, processes)
-            for note in plan.notes:
-                err().print(f"note: {note}", markup=False)
-            if dry_run:
-                print(*_plan_lines(spec, plan), sep="\n")
-                return
-            folder = sweeps.begin(spec, plan, runs_dir, ["pgrl", *sys.argv[1:]])
-        else:
-            folder = sweeps.reopened(resume, spec, retry_failed)
-        wanted = sweeps.missing(folder, retry_failed)
-        if dry_run:
-            print(*(f"{cell.label}   {folder.status(cell)['status']}" for cell in wanted), sep="\n")
+        folder = _begun_or_reopened(spec, resume, given, runs_dir or Path("runs"), jobs or processors())
+        if folder is None:
             return
-        metric, launcher = sweeps.asked(folder)
+        metric, launcher = asked(folder)
         with sweep_progress(folder.folder.name, quiet or as_json) as watch:
             standing = sweeps.work(
                 folder,
-                wanted,
+                sweeps.missing(folder, retry_failed),
                 launcher=launcher,
-                processes=processes,
+                processes=jobs or processors(),
                 pictures=plot_cells,
                 fail_fast=fail_fast,
                 watch=watch,
             )
         rows, notes = sweeps.finish(folder, metric)
-        for note in notes:
-            err().print(f"note: {note}", markup=False)
-        left = sweeps.missing(folder, retry_failed=False)
-        failed = [cell for cell in folder.cells if folder.status(cell)["status"] == "failed"]
-        if as_json:
-            counts = {"cells": len(folder.cells), "failed": len(failed), "left": len(left)}
-            print_json({"sweep": str(folder.folder), **counts})
-        else:
-            if not quiet:
-                print(*_summary_lines(folder, rows, standing, failed), sep="\n")
-            print(folder.folder, flush=True)
-        if failed or left:
-            fix = f"pgrl sweep --resume {shlex.quote(str(folder.folder))}" + (" --retry-failed" if failed else "")
-            err().print(f"to try again: {fix}", markup=False)
-            raise typer.Exit(1)
+        _tell_notes(notes)
+        left = len(sweeps.missing(folder, retry_failed=False))
+        _tell_end(folder, rows, standing, left, given)
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _refuse_contradictions(given: set[str]) -> None:
+    """Refuse what is missing, and options that would do nothing beside the others. Raises ConfigError with all."""
+    problems = []
+    if given.isdisjoint({"--config", "--resume"}):
+        told = "name the sweep: pgrl sweep --config my_sweep.yaml (or a config, with KEY=VALUE,VALUE)"
+        problems.append(Problem(told, "--config is missing"))
+    elif "KEY=VALUE" in given and "--config" not in given:
+        problems.append(Problem("a resumed sweep keeps its values; leave KEY=VALUE out", "--resume"))
+    if "--resume" not in given and "--retry-failed" in given:
+        problems.append(Problem("goes with --resume DIR", "--retry-failed"))
+    if {"--resume", "--runs-dir"} <= given:
+        problems.append(Problem("does nothing with --resume: the sweep stays in its folder", "--runs-dir"))
+    if "--dry-run" in given:
+        idle = [option for option in (*OF_TRAINING, *(["--jobs"] if "--resume" in given else [])) if option in given]
+        problems += [Problem("does nothing with --dry-run, which trains nothing", option) for option in idle]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _begun_or_reopened(
+    spec: "Spec | None", resume: Path | None, given: set[str], runs_dir: Path, processes: int
+) -> "Sweep | None":
+    """The folder of a new sweep, or of one that was begun; none of a dry run, which prints what there is to do."""
+    from pgrl_cli import sweep as sweeps
+    from pgrl_cli.reopening import asked, reopened
+
+    if resume is not None:
+        retry_failed = "--retry-failed" in given
+        folder = reopened(resume, spec, retry_failed)
+        _refuse_jobs_on_ray(asked(folder)[1], given)
+        if "--dry-run" not in given:
+            return folder
+        wanted = sweeps.missing(folder, retry_failed)
+        print(*(f"{cell.label}   {folder.status(cell)['status']}" for cell in wanted), sep="\n")
+        return None
+
+    from pgrl_cli.planning import planned
+
+    assert spec is not None
+    _refuse_jobs_on_ray(spec.launcher, given)
+    plan = planned(spec, processes)
+    _tell_notes(plan.notes)
+    if "--dry-run" not in given:
+        return sweeps.begin(spec, plan, runs_dir, ["pgrl", *sys.argv[1:]])
+    print(*_plan_lines(spec, plan), sep="\n")
+    return None
+
+
+def _refuse_jobs_on_ray(launcher: str, given: set[str]) -> None:
+    if launcher == "ray" and "--jobs" in given:
+        told = "does nothing with launcher: ray, which starts what its cluster has room for"
+        raise ConfigError([Problem(told, "--jobs")])
+
+
+def _tell_end(folder: "Sweep", rows: Sequence["Row"], standing: "Standing", left: int, given: set[str]) -> None:
+    """Print how a sweep ended; where something failed or is left, how to go on, and exit with 1."""
+    failed = [cell for cell in folder.cells if folder.status(cell)["status"] == "failed"]
+    if "--json" in given:
+        counts = {"cells": len(folder.cells), "failed": len(failed), "left": left}
+        print_json({"sweep": str(folder.folder), **counts})
+    else:
+        if "--quiet" not in given:
+            print(*_summary_lines(folder, rows, standing, failed), sep="\n")
+        print(folder.folder, flush=True)
+    if failed or left:
+        fix = f"pgrl sweep --resume {shlex.quote(str(folder.folder))}" + (" --retry-failed" if failed else "")
+        err().print(f"to try again: {fix}", markup=False)
+        raise typer.Exit(1)
+
+
+def _tell_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        err().print(f"note: {note}", markup=False)
 
 
 def _plan_lines(spec: "Spec", plan: "Plan") -> list[str]:
     stacks = sorted({cell.stack for cell in plan.cells})
-    runs = sum(plan.runs.values())
+    runs = sum(cell.runs for cell in plan.cells)
     counts = [
         (len(plan.cells), "cell"),
         (runs, "run"),
         (len(stacks), "stack"),
-        (sum(plan.work.values()), "optimizer step"),
+        (sum(cell.work for cell in plan.cells), "optimizer step"),
     ]
     lines = [", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts)]
     for number in stacks:
         members = [cell for cell in plan.cells if cell.stack == number]
-        lines.append(f"stack {number}: {sum(plan.runs[cell.id] for cell in members)} runs")
+        lines.append(f"stack {number}: {sum(cell.runs for cell in members)} runs")
         lines += [f"  {cell.folder}" for cell in members]
     return lines
 
 
 def _summary_lines(folder: "Sweep", rows: Sequence["Row"], standing: "Standing", failed: Sequence["Cell"]) -> list[str]:
+    from pgrl_cli.report import in_short
+
     width = max(len(row.cell.label) for row in rows)
     shown = rows[:ROWS_SHOWN]
-    lines = [f"{'cell':<{width}}  runs    IQM  95 % interval"]
-    for row in shown:
+    iqms = [in_short(row.numbers["iqm"]) for row in shown]
+    broad = max(map(len, [*iqms, "IQM"]))
+    lines = [f"{'cell':<{width}}  runs  {'IQM':>{broad}}  95 % interval"]
+    for row, iqm in zip(shown, iqms, strict=True):
         n = row.numbers
         if n["iqm"] is None:
             lines.append(f"{row.cell.label:<{width}}  {row.status}")
             continue
-        interval = "" if n["iqm_low"] is None else f"{n['iqm_low']:.3f} to {n['iqm_high']:.3f}"
-        lines.append(f"{row.cell.label:<{width}}  {n['runs']:>4}  {n['iqm']:.3f}  {interval}")
+        interval = "" if n["iqm_low"] is None else f"{in_short(n['iqm_low'])} to {in_short(n['iqm_high'])}"
+        lines.append(f"{row.cell.label:<{width}}  {n['runs']:>4}  {iqm:>{broad}}  {interval}")
     if len(rows) > len(shown):
         lines.append(f"… and {len(rows) - len(shown)} more in summary.md")
     speed = f"{standing.steps_per_second:,.0f} run-steps per second"

@@ -11,11 +11,10 @@ from pgrl_cli import statistics
 from pgrl_cli.config.problems import ConfigError, Problem, listed
 from pgrl_cli.groups import differing
 from pgrl_cli.results import AT_ITS_END, Result
+from pgrl_cli.statistics import FEW, or_none
 
 MORE_IS_BETTER = ("mean_reward", "shaped_reward", *AT_ITS_END)
 """And the components of a reward; of other metrics it is only said which is higher."""
-FEW = 5
-"""Pairs; on fewer a sentence says nothing of an interval without a warning."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,8 @@ class Compared:
     b: str
     metric: str
     over: str
+    goal: str
+    """Whether the best epoch is the highest or the lowest."""
     numbers: statistics.Comparison
     common: tuple[int, ...]
     apart: tuple[int, ...]
@@ -53,9 +54,9 @@ class Compared:
 
     def as_json(self) -> dict[str, Any]:
         """Everything, with what is no number as None."""
-        facts = {"a": self.a, "b": self.b, "metric": self.metric, "over": self.over}
+        facts = {"a": self.a, "b": self.b, "metric": self.metric, "over": self.over, "goal": self.goal}
         told = {"mean_a": self.mean_a, "mean_b": self.mean_b} | asdict(self.numbers)
-        numbers = {name: _numbers(value) for name, value in told.items()}
+        numbers = {name: _told(value) for name, value in told.items()}
         return facts | numbers | {"seeds": list(self.common), "sentence": self.sentence()}
 
     @property
@@ -72,14 +73,27 @@ class Compared:
 
     def _share(self) -> str:
         n = self.numbers
-        good = "better" if self.metric in MORE_IS_BETTER or self.metric.startswith("reward/") else "higher"
+        good = "better" if self.goal == "maximize" and more_is_better(self.metric) else "higher"
         level = f" ({n.ties} level, counted half)" if n.ties else ""
         return f"{good} in {_percent(n.probability_of_improvement)} of {n.n} seeds{level}"
 
 
-def compared(a: Sequence[Result], b: Sequence[Result], metric: str, over: str, names: tuple[str, str]) -> Compared:
+def more_is_better(metric: str) -> bool:
+    """Whether higher is better, as it is of rewards; of other metrics that is not known here."""
+    return metric in MORE_IS_BETTER or metric.startswith("reward/")
+
+
+def compared(
+    a: Sequence[Result],
+    b: Sequence[Result],
+    metric: str,
+    over: str,
+    names: tuple[str, str],
+    *,
+    goal: str = "maximize",
+) -> Compared:
     """Two experiments, paired over their common seeds. Raises ConfigError where there is none, or several a side."""
-    ends_a, ends_b = _by_seed(a, over, names[0]), _by_seed(b, over, names[1])
+    ends_a, ends_b = _by_seed(a, over, goal, names[0]), _by_seed(b, over, goal, names[1])
     common = sorted(ends_a.keys() & ends_b.keys())
     if not common:
         has = f"A has {listed(sorted(ends_a), 5)}; B has {listed(sorted(ends_b), 5)}"
@@ -93,6 +107,7 @@ def compared(a: Sequence[Result], b: Sequence[Result], metric: str, over: str, n
         b=names[1],
         metric=metric,
         over=over,
+        goal=goal,
         numbers=statistics.paired(first, second),
         common=tuple(common),
         apart=tuple(sorted(ends_a.keys() ^ ends_b.keys())),
@@ -101,15 +116,14 @@ def compared(a: Sequence[Result], b: Sequence[Result], metric: str, over: str, n
     )
 
 
-def _by_seed(results: Sequence[Result], over: str, name: str) -> dict[int, float]:
+def _by_seed(results: Sequence[Result], over: str, goal: str, name: str) -> dict[int, float]:
     experiments = {result.experiment for result in results}
     if len(experiments) > 1:
         keys = listed(differing(results), 5)
         told = f"holds {len(experiments)} experiments, which differ in {keys}; name one, such as a cell's folder"
         raise ConfigError([Problem(told, name)])
-    return {
-        seed: float(value) for result in results for seed, value in zip(result.seeds, result.ends(over), strict=True)
-    }
+    ends = [(result.seeds, result.ends(over, goal)) for result in results]
+    return {seed: float(value) for seeds, values in ends for seed, value in zip(seeds, values, strict=True)}
 
 
 def _percent(share: float) -> str:
@@ -118,8 +132,6 @@ def _percent(share: float) -> str:
     return f"{min(max(rounded, 1 if share > 0 else 0), 100 if share == 1 else 99)} %"
 
 
-def _numbers(value: Any) -> Any:
+def _told(value: Any) -> Any:
     """A number, or a pair of them; what is none as None."""
-    if isinstance(value, tuple):
-        return [_numbers(each) for each in value]
-    return None if value != value else value
+    return [or_none(each) for each in value] if isinstance(value, tuple) else or_none(value)

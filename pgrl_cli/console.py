@@ -15,10 +15,9 @@ from rich.console import Console
 from pgrl_cli.config.problems import ConfigError
 
 if TYPE_CHECKING:
-    from pgrl_cli.cells import Cell, Sweep
+    from pgrl_cli.cells import Sweep
     from pgrl_cli.experiment import Summary
     from pgrl_cli.runs import Run
-    from pgrl_cli.sweep import Standing
 
 ROOM_FOR_A_BAR = 70
 """Columns; narrower terminals get the numbers alone."""
@@ -125,56 +124,6 @@ def _bar(name: str, epochs: int) -> Iterator[Watch]:
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=epochs, reward="-")
         yield lambda done, mean_reward: bar.update(task, completed=done, reward=f"{mean_reward:.3f}")
-
-
-@contextmanager
-def sweep_progress(name: str, silent: bool) -> Iterator[Callable[["Standing", "Cell | None"], None]]:
-    """What watches a sweep: a bar on a terminal, else a line now and then; a cell that fails has a line at once."""
-    console = err()
-    if not silent and console.is_terminal and not console.is_dumb_terminal:
-        with _sweep_bar(name) as watch_bar:
-            yield watch_bar
-        return
-    tenths = 0
-
-    def watch(standing: "Standing", failed: "Cell | None") -> None:
-        nonlocal tenths
-        if failed is not None:
-            console.print(_failed_line(standing), markup=False)
-        now = int(10 * standing.steps_done / max(standing.steps, 1))
-        if not silent and now > tenths:
-            tenths = now
-            console.print(_standing_line(standing), markup=False)
-
-    yield watch
-
-
-@contextmanager
-def _sweep_bar(name: str) -> Iterator[Callable[["Standing", "Cell | None"], None]]:
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    console = Steady(stderr=True)
-    with Progress(BarColumn(bar_width=20), TextColumn("{task.description}"), console=console, transient=True) as bar:
-        task = bar.add_task(name, total=1.0)
-
-        def watch(standing: "Standing", failed: "Cell | None") -> None:
-            if failed is not None:
-                console.print(_failed_line(standing), markup=False, highlight=False, soft_wrap=True)
-            done = standing.steps_done / max(standing.steps, 1)
-            bar.update(task, completed=done, description=_standing_line(standing))
-
-        yield watch
-
-
-def _failed_line(standing: "Standing") -> str:
-    cell, error = standing.failed[-1]
-    return f"failed: {cell.label}: {error} (log: {standing.folder / cell.folder / 'train.log'})"
-
-
-def _standing_line(standing: "Standing") -> str:
-    left = standing.seconds_left
-    ending = "" if left is None else f"   {left:.0f} s left"
-    return f"{standing.done}/{standing.cells} cells   {standing.runs_per_second:.1f} runs per second{ending}"
 
 
 def summary_lines(folder: "Run", summary: "Summary") -> Iterator[str]:

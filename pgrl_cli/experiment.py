@@ -15,6 +15,7 @@ from pgrl_cli.assembly import assemble, multiplications, stacked, threads_for
 from pgrl_cli.config import Config, ConfigError, yaml12
 from pgrl_cli.keeper import Keeper
 from pgrl_cli.notebook import HINT, Notebook, NotFinite, NotWritten, Summary
+from pgrl_cli.provenance import provenance
 from pgrl_cli.resolution import Resolved
 from pgrl_cli.runs import Run
 from pgrl_cli.stopping import Stop, stoppable
@@ -312,5 +313,5 @@ def texts(resolved: Resolved, command: Sequence[str]) -> Mapping[str, str]:
         "config.yaml": written(resolved.config),
         "overrides.yaml": yaml12.write(typed) if typed else "",
         "command.txt": shlex.join(runs.redacted(command)) + "\n",
-        "provenance.json": runs.to_json(runs.provenance(), indent=True).decode(),
+        "provenance.json": runs.to_json(provenance(), indent=True).decode(),
     }

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ import orjson
 
 from pgrl_cli import runs
 from pgrl_cli.config.problems import ConfigError, Problem, listed
-from pgrl_cli.folders import config_of, seeds_of
+from pgrl_cli.config.schema import seeds_of
+from pgrl_cli.folders import config_of
 from pgrl_cli.results import NO_METRIC
 
 Row = dict[str, Any]
@@ -34,17 +34,6 @@ def exported(run: Path, seed: int | None, form: str) -> Iterator[bytes]:
         return iter([_npz(lines, seeds, seed)])
     rows = lines if config.get("seeds") is None else _rows_of_seeds(lines, seeds, seed)
     return map(runs.to_json, rows) if form == "jsonl" else _csv(rows)
-
-
-def write(path: Path, data: Iterable[bytes]) -> None:
-    """Write an export to a file, whole or not at all. Raises OSError."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with beside.open("wb") as file:
-            file.writelines(data)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _lines(path: Path) -> Iterator[Row]:

@@ -53,14 +53,6 @@ def config_of(path: Path) -> Mapping[str, Any]:
     return config
 
 
-def seeds_of(config: Mapping[str, Any]) -> tuple[int, ...]:
-    """The seeds of a run folder's config, in the order of its metrics."""
-    seeds = config.get("seeds")
-    if seeds is None:
-        return (config.get("seed", 0),)
-    return tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
-
-
 def _matching(pattern: str) -> list[Path]:
     return [Path(name) for name in sorted(glob.glob(pattern))]  # noqa: PTH207 - Path.glob takes no absolute pattern
 
@@ -87,7 +79,7 @@ def _parameters_of_cell(path: Path) -> Mapping[str, Any] | None:
     parents = path.resolve().parents
     if len(parents) < 2 or not (parents[1] / "cells.jsonl").is_file():
         return None
-    return next((c.parameters for c in _cells(parents[1]) if parents[1] / c.folder == path.resolve()), None)
+    return next((cell.parameters for cell in _cells(parents[1]) if parents[1] / cell.folder == path.resolve()), None)
 
 
 def _nothing_at(path: Path, matches: Sequence[Path]) -> str:

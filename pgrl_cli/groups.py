@@ -30,7 +30,8 @@ class Group:
     def strata(self) -> list[list[Result]]:
         """Its results, those of one experiment together: each experiment's runs are resampled by themselves.
 
-        Experiments of a single run each, which say nothing of their spread alone, are one stratum together.
+        Experiments of a single run each, which say nothing of their spread alone, are one stratum together; where there
+        is only one such, it joins the smallest of the others.
         """
         by_experiment: dict[str, list[Result]] = {}
         for result in self.results:

@@ -11,12 +11,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 import pgrl_cli
-from pgrl_cli.cells import Sweep
+from pgrl_cli.cells import Cell, Sweep
+
+if TYPE_CHECKING:
+    from pgrl_cli.notebook import Notebook
 
 GRACE = 20.0
 """Seconds that a child without work may take to end."""
@@ -36,6 +39,17 @@ class Job:
     """The name of the log of a process of its own."""
 
 
+def ended(cell: Cell, status: str, error: str | None, log: Path) -> Event:
+    """The event of a cell that has ended, with the log that says more, if there is one."""
+    there = str(log) if log.exists() else None
+    return {"event": "cell", "id": cell.id, "status": status, "error": error, "log": there}
+
+
+def closed(cell: Cell, book: "Notebook") -> Event:
+    """The event of a cell whose notebook is closed."""
+    return ended(cell, book.status, None if book.error is None else book.told, book.folder.log_file)
+
+
 class Enough(Exception):
     """Raised by who sees the events: the rest need not be trained."""
 
@@ -43,13 +57,13 @@ class Enough(Exception):
 def launch(sweep: Sweep, jobs: Sequence[Job], see: See, *, processes: int, pictures: bool, own_process: bool) -> None:
     """Train stacks in so many processes side by side; with `own_process` each has a fresh one, and a log of its own.
 
-    A process that dies fails its own cells and no others. On Ctrl-C, or when `see` raises, the children finish the
-    epoch they write, mark their cells and end; Ctrl-C once more kills them. None is left.
+    A process that dies fails its own cells and no others. On Ctrl-C, or when anything raises, such as `see`, the
+    children finish the epoch they write, mark their cells and end; Ctrl-C once more kills them. None is left.
     """
     crew = _Crew(sweep, deque(jobs), see, pictures, own_process)
     try:
         crew.work(processes)
-    except (KeyboardInterrupt, Enough):
+    except BaseException:
         try:
             crew.stop()
         except KeyboardInterrupt:
@@ -104,11 +118,9 @@ class _Crew:
     def start(self, job: Job) -> _Child:
         self.started += 1
         name = job.log if self.own_process else f"worker-{self.started}"
-        log = self.sweep.log(name)
-        log.parent.mkdir(exist_ok=True)
         package = str(Path(pgrl_cli.__file__).parents[1])
         path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
-        with log.open("ab") as stderr:
+        with self.sweep.open_log(name) as stderr:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "pgrl_cli.worker", str(self.sweep.folder)],
                 stdin=subprocess.PIPE,
@@ -144,6 +156,8 @@ class _Crew:
             return
         if event["event"] == "cell":
             child.open.discard(event["id"])
+            if event["error"] is not None and event["log"] is None:  # it has not begun a log of its own
+                event["log"] = str(self.sweep.log(child.log))
         if event["event"] == "done":
             child.job = None
             if self.own_process:
@@ -155,13 +169,12 @@ class _Crew:
         code = child.process.returncode
         if self.stopping:
             return
-        told = f"its process {_end(code)}; what it said last is in {self.sweep.log(child.log)}"
-        for cell in [cell for cell in self.sweep.stack(job.stack) if cell.id in child.open]:
-            folder = self.sweep.run(cell)
-            with suppress(OSError):
-                folder.folder.mkdir(parents=True, exist_ok=True)
-                folder.mark("failed", exit_code=code, error=told)
-            self.see({"event": "cell", "id": cell.id, "status": "failed", "error": told, "failed_seeds": 0})
+        told, log = f"its process {_end(code)}", self.sweep.log(child.log)
+        lost = [cell for cell in self.sweep.stack(job.stack) if cell.id in child.open]
+        for cell in lost:
+            self.sweep.bury(cell, f"{told}; what it said last is in {log}", exit_code=code)
+        for cell in lost:
+            self.see(ended(cell, "failed", told, log))
 
     def dismiss(self, child: _Child) -> None:
         child.dismissed = True
@@ -176,7 +189,7 @@ class _Crew:
         for child in self.busy():
             child.process.send_signal(signal.SIGINT)
         while self.busy():
-            with suppress(Enough):
+            with suppress(Exception):  # of who sees the events, and has been heard already
                 self.hear()
 
     def kill(self) -> None:

@@ -39,7 +39,10 @@ class NotWritten(Exception):
 
 @dataclass(frozen=True)
 class Summary:
-    """How a config's runs went, in a few numbers: of several seeds the means over those that lived."""
+    """How a config's runs went, in a few numbers: of several seeds the means over those that lived, None if none did.
+
+    One run alone that failed keeps the numbers that it had.
+    """
 
     first_mean_reward: float | None = None
     """Of the first ten epochs."""
@@ -62,7 +65,7 @@ class Summary:
     picture_error: str | None = None
     """Why there is no picture, where there is none."""
     last_interval: tuple[float, float] | None = None
-    """The 95 % bootstrap interval of the last mean reward, over two seeds or more."""
+    """The 95 % bootstrap interval of the last mean reward, over two living seeds or more; none of what failed."""
     seeds: tuple[dict[str, Any], ...] | None = None
     """Of a config with `seeds`, how each one went."""
 
@@ -215,7 +218,7 @@ class Notebook:
             seconds=self.seconds,
             skipped_steps=self.skipped,
             picture_error=self.picture_error,
-            last_interval=_interval(last),
+            last_interval=None if self.status == "failed" else _interval(last),
             seeds=None if self.config.seeds is None else tuple(self._seeds(last)),
         )
 
@@ -300,12 +303,15 @@ class Notebook:
             raise NotFinite(self.failures[min(self.failures)]["error"])
 
     def _ends(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Each seed's mean reward over the first and the last epochs, and its best: [seed], NaN for the failed."""
+        """Each seed's mean reward over the first and the last epochs, and its best: [seed].
+
+        Of several seeds the failed are NaN; one run alone keeps its numbers.
+        """
         nothing = np.full(len(self.config.run_seeds), np.nan)
         if not self.mean_rewards:
             return nothing, nothing, nothing
         rewards = np.array(self.mean_rewards, dtype=float)
-        if self._alive.any():
+        if self.config.seeds is not None:
             rewards = np.where(self._alive, rewards, np.nan)
         return rewards[:ENDS].mean(axis=0), rewards[-ENDS:].mean(axis=0), rewards.max(axis=0)
 

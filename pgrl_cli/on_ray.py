@@ -11,7 +11,7 @@ from typing import Any
 
 from pgrl_cli.cells import Sweep
 from pgrl_cli.config.problems import ConfigError, Problem
-from pgrl_cli.launchers import Enough, Event, Job, See
+from pgrl_cli.launchers import Event, Job, See, closed, ended
 
 RETRIES = 5
 """How often Ray starts a task again whose machine or process has died."""
@@ -22,7 +22,7 @@ PATIENCE = 0.5
 def launch_on_ray(sweep: Sweep, jobs: Sequence[Job], see: See, *, pictures: bool) -> None:
     """Train stacks as Ray tasks of one processor each, on the cluster that RAY_ADDRESS names, else on this machine.
 
-    Raises ConfigError where Ray is not installed. On Ctrl-C the tasks are cancelled.
+    Raises ConfigError where Ray is not installed. On Ctrl-C, or when `see` raises, the tasks are cancelled.
     """
     try:
         import ray
@@ -46,7 +46,7 @@ def launch_on_ray(sweep: Sweep, jobs: Sequence[Job], see: See, *, pictures: bool
                 job = waiting.pop(task)
                 for event in _outcome(ray, task, sweep, job):
                     see(event)
-    except (KeyboardInterrupt, Enough):
+    except BaseException:
         for task in waiting:
             with suppress(Exception):
                 ray.cancel(task, force=True)
@@ -64,12 +64,13 @@ def trained(folder: str, stack: int, wanted: Sequence[str], pictures: bool) -> l
     torch.set_num_threads(1)
     events: list[Event] = []
 
-    def ended(cell: Any, book: Any) -> None:
-        error = None if book.error is None else book.told
-        events.append({"event": "cell", "id": cell.id, "status": book.status, "error": error})
-
     train_stack(
-        Sweep(Path(folder)), stack, wanted, pictures=pictures, watch=lambda done, mean_reward: None, ended=ended
+        Sweep(Path(folder)),
+        stack,
+        wanted,
+        pictures=pictures,
+        watch=lambda done, mean_reward: None,
+        ended=lambda cell, book: events.append(closed(cell, book)),
     )
     return [*events, {"event": "done", "stack": stack}]
 
@@ -82,9 +83,6 @@ def _outcome(ray: Any, task: Any, sweep: Sweep, job: Job) -> list[Event]:
         told = f"Ray gave its task up: {str(error).strip().splitlines()[0]}"
         events = []
         for cell in [cell for cell in sweep.stack(job.stack) if cell.id in job.wanted]:
-            folder = sweep.run(cell)
-            with suppress(OSError):
-                folder.folder.mkdir(parents=True, exist_ok=True)
-                folder.mark("failed", exit_code=1, error=told)
-            events.append({"event": "cell", "id": cell.id, "status": "failed", "error": told})
+            sweep.bury(cell, told)
+            events.append(ended(cell, "failed", told, sweep.run(cell).log_file))
     return events

@@ -1,4 +1,4 @@
-"""From a sweep to cells and stacks: configs resolved, those that can train side by side together, the work even."""
+"""A sweep's plan: every cell's config resolved, cells that can train side by side put into stacks of even work."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from pgrl_cli.assembly import bytes_of, must_agree, scored_by
 from pgrl_cli.cells import Cell, digest_of
 from pgrl_cli.config import Config, ConfigError, Problem
 from pgrl_cli.config.problems import listed, nearest, short
+from pgrl_cli.config.schema import work_of
 from pgrl_cli.config.sweep_spec import Spec, folder_name
 from pgrl_cli.experiment import refuse_a_missing_gpu
 from pgrl_cli.resolution import resolve
@@ -23,6 +24,8 @@ ID_DIGITS = 12
 """Of a hash in hexadecimal: among 100,000 cells two share one with a probability of 2e-5."""
 MOST_BYTES = 500_000_000
 """What the tensors of a stack may take."""
+WORTH_A_NOTE = 1_000_000_000
+"""A cell that takes more by itself, which no stack can make smaller, is told of."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,10 @@ class Piece:
     def bytes(self) -> int:
         return bytes_of(self.config) * self.runs
 
-    @property
+    @cached_property
     def work(self) -> int:
         """Optimizer steps of all its runs."""
-        return self.runs * self.config.epochs * self.config.steps_per_epoch
+        return work_of(self.config.settings)
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,6 @@ class Plan:
 
     cells: tuple[Cell, ...]
     notes: tuple[str, ...]
-    work: Mapping[str, int]
-    """Optimizer steps of each cell's runs, by its id."""
-    runs: Mapping[str, int]
-    """How many each cell has, by its id."""
 
 
 def planned(spec: Spec, processes: int) -> Plan:
@@ -86,10 +85,11 @@ def planned(spec: Spec, processes: int) -> Plan:
         )
         for piece in pieces
     )
-    large = [piece for piece in pieces if piece.bytes > 2 * MOST_BYTES]
-    notes += tuple(f"the cell {p.label} takes about {p.bytes / 1e9:.1f} GB: its seeds share one stack" for p in large)
-    work, runs = {piece.id: piece.work for piece in pieces}, {piece.id: piece.runs for piece in pieces}
-    return Plan(tuple(cells), notes, work, runs)
+    large = [piece for piece in pieces if piece.bytes > WORTH_A_NOTE]
+    notes += tuple(
+        f"the cell {piece.label} takes about {piece.bytes / 1e9:.1f} GB: its seeds share one stack" for piece in large
+    )
+    return Plan(tuple(cells), notes)
 
 
 def _refuse_an_unknown_metric(spec: Spec, pieces: Sequence[Piece]) -> None:

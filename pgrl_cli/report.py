@@ -16,8 +16,9 @@ from pgrl_cli.config.sweep_words import Metric
 from pgrl_cli.folders import Found
 from pgrl_cli.results import Result, once, read
 from pgrl_cli.runs import write_whole
+from pgrl_cli.statistics import or_none
 
-COLUMNS = ("runs", "failed", "mean", "standard_deviation", "iqm", "iqm_low", "iqm_high", "best")
+COLUMNS = ("runs", "failed", "missing", "mean", "standard_deviation", "iqm", "iqm_low", "iqm_high", "best")
 
 
 @dataclass(frozen=True)
@@ -69,37 +70,39 @@ def markdown(rows: Sequence[Row], metric: Metric) -> str:
     """The summary as a table."""
     lines = [
         f"{metric.name}, {metric.over.replace('_', ' ')}, {metric.goal}d. IQM: interquartile mean over seeds, and its "
-        "95 % bootstrap interval; beside the mean the standard deviation between seeds.",
+        "95 % bootstrap interval; SD: the standard deviation between seeds; missing: did not fail, but has no number.",
         "",
-        "| cell | runs | failed | IQM | 95 % interval | mean ± deviation | best |",
-        "|---|---|---|---|---|---|---|",
+        "| cell | runs | failed | missing | IQM | 95 % interval | mean (SD) | best |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         n = row.numbers
-        interval = "" if n["iqm_low"] is None else f"{_short(n['iqm_low'])} to {_short(n['iqm_high'])}"
-        deviation = "" if n["standard_deviation"] is None else f" ± {_short(n['standard_deviation'])}"
+        interval = "" if n["iqm_low"] is None else f"{in_short(n['iqm_low'])} to {in_short(n['iqm_high'])}"
+        deviation = "" if n["standard_deviation"] is None else f" (SD {in_short(n['standard_deviation'])})"
         state = "" if row.status == "completed" else f" ({row.status})"
         name = f"`{row.cell.label}`{state}".replace("|", "\\|")
-        cells = [name, n["runs"], n["failed"], _short(n["iqm"]), interval, _short(n["mean"]) + deviation]
-        lines.append("| " + " | ".join(str(cell) for cell in [*cells, _short(n["best"])]) + " |")
+        counts = [n["runs"], n["failed"], n["missing"]]
+        cells = [name, *counts, in_short(n["iqm"]), interval, in_short(n["mean"]) + deviation, in_short(n["best"])]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines) + "\n"
 
 
 def _row(cell: Cell, status: str, result: Result | None, metric: Metric) -> Row:
     numbers: dict[str, Any] = dict.fromkeys(COLUMNS)
     if result is None:
-        return Row(cell, status, (), np.array([]), numbers | {"runs": 0, "failed": 0})
+        return Row(cell, status, (), np.array([]), numbers | {"runs": 0, "failed": 0, "missing": 0})
     values = result.ends(metric.over, metric.goal)
     there = values[~np.isnan(values)]
-    numbers |= {"runs": len(there), "failed": len(values) - len(there)}
+    failed = len(result.failed)  # none of them has a number
+    numbers |= {"runs": len(there), "failed": failed, "missing": len(values) - len(there) - failed}
     if len(there):
         low, high = statistics.bootstrap_interval([values], statistics.interquartile_mean)
         numbers |= {
             "mean": float(statistics.mean(values)),
-            "standard_deviation": _number(statistics.summary(values).standard_deviation),
+            "standard_deviation": float(there.std(ddof=1)) if len(there) > 1 else None,
             "iqm": float(statistics.interquartile_mean(values)),
-            "iqm_low": _number(float(low)),
-            "iqm_high": _number(float(high)),
+            "iqm_low": or_none(float(low)),
+            "iqm_high": or_none(float(high)),
             "best": float(there.max() if metric.goal == "maximize" else there.min()),
         }
     return Row(cell, status, result.seeds, values, numbers)
@@ -113,7 +116,7 @@ def _csv(rows: Sequence[Row]) -> str:
     for row in rows:
         swept = [_cell(row.cell.parameters.get(key)) for key in keys]
         numbers = ["" if row.numbers[name] is None else row.numbers[name] for name in COLUMNS]
-        listed_out = [json.dumps(list(row.seeds)), json.dumps([_number(value) for value in row.values.tolist()])]
+        listed_out = [json.dumps(list(row.seeds)), json.dumps([or_none(value) for value in row.values.tolist()])]
         table.writerow([row.cell.label, row.cell.id, row.status, *swept, *numbers, *listed_out])
     return text.getvalue()
 
@@ -127,7 +130,7 @@ def _json(row: Row) -> dict[str, Any]:
         "parameters": row.cell.parameters,
         **row.numbers,
         "seeds": row.seeds,
-        "values": [_number(value) for value in row.values.tolist()],
+        "values": [or_none(value) for value in row.values.tolist()],
     }
 
 
@@ -135,11 +138,8 @@ def _cell(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, dict | list) else value
 
 
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else value
-
-
-def _short(value: float | None) -> str:
+def in_short(value: float | None) -> str:
+    """A number as a table shows it: three digits after the point, of a small one a power of ten."""
     if value is None:
         return ""
     return f"{value:.3f}" if value == 0 or abs(value) >= 0.01 else f"{value:.1e}"

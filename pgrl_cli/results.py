@@ -10,7 +10,8 @@ import numpy as np
 import orjson
 
 from pgrl_cli.config.problems import ConfigError, Problem, listed, nearest, short
-from pgrl_cli.folders import Found, config_of, found, in_words, seeds_of
+from pgrl_cli.config.schema import seeds_of
+from pgrl_cli.folders import Found, config_of, found, in_words
 from pgrl_cli.runs import Run, is_alive
 
 ONCE_AN_EPOCH = ("mean_reward", "shaped_reward", "zero_variance_groups", "reward_std", "response_length")
@@ -104,23 +105,7 @@ def read(run: Found, metric: str) -> Result:
     config = config_of(run.path)
     status, failed = _status_of(run.path)
     seeds = seeds_of(config)
-    epochs, steps, rows = [], [], []
-    file = run.path / "metrics.jsonl"
-    for number, line in _lines(file, metric):
-        if metric in NO_METRIC or metric not in line:
-            known = [name for name in line if name not in NO_METRIC]
-            told = f"there is no metric {short(metric)!r}; possible: {listed(known, 40)}.{nearest(metric, known)}"
-            raise ConfigError([Problem(told, str(run.path))])
-        value = line[metric]
-        if value is None:
-            continue
-        if isinstance(value, list) != (config.get("seeds") is not None) or np.size(value) != len(seeds):
-            what = f"{np.size(value)} values of {metric}, but config.yaml has {len(seeds)} seeds"
-            raise ConfigError([Problem(f"damaged: {what}", str(file), number)])
-        epochs.append(line["epoch"])
-        steps.append(line["step"])
-        rows.append(np.array(value, dtype=float))
-    values = np.array(rows, dtype=float).reshape(len(rows), len(seeds))
+    epochs, steps, values = _measured(run.path, metric, seeds, stacked=config.get("seeds") is not None)
     failed = seeds if status == "failed" and not failed else failed
     return Result(
         path=run.path,
@@ -129,12 +114,36 @@ def read(run: Found, metric: str) -> Result:
         status=status,
         seeds=seeds,
         failed=tuple(failed),
-        epochs=np.array(epochs, dtype=int),
-        steps=np.array(steps, dtype=int),
+        epochs=epochs,
+        steps=steps,
         values=values,
         held=_once_an_epoch(metric),
-        notes=tuple(_notes(run.path.name, metric, status, failed, seeds, epochs)),
+        notes=tuple(_notes(run.path.name, metric, status, failed, seeds, epochs.tolist())),
     )
+
+
+def _measured(
+    path: Path, metric: str, seeds: Sequence[int], *, stacked: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The lines that have a value: epochs [row], steps [row], values [row seed]."""
+    epochs, steps, rows = [], [], []
+    file = path / "metrics.jsonl"
+    for number, line in _lines(file, metric):
+        if metric in NO_METRIC or metric not in line:
+            known = [name for name in line if name not in NO_METRIC]
+            told = f"there is no metric {short(metric)!r}; possible: {listed(known, 40)}.{nearest(metric, known)}"
+            raise ConfigError([Problem(told, str(path))])
+        value = line[metric]
+        if value is None:
+            continue
+        if isinstance(value, list) != stacked or np.size(value) != len(seeds):
+            what = f"{np.size(value)} values of {metric}, but config.yaml has {len(seeds)} seeds"
+            raise ConfigError([Problem(f"damaged: {what}", str(file), number)])
+        epochs.append(line["epoch"])
+        steps.append(line["step"])
+        rows.append(np.array(value, dtype=float))
+    values = np.array(rows, dtype=float).reshape(len(rows), len(seeds))
+    return np.array(epochs, dtype=int), np.array(steps, dtype=int), values
 
 
 def _status_of(path: Path) -> tuple[str, tuple[int, ...]]:

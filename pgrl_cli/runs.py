@@ -6,23 +6,22 @@ runs/2026-11-30_09-15-00-centered_clipped-3fa9c1/
 """
 
 import os
-import platform
 import re
 import secrets
 import shutil
 import socket
-import subprocess
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
+
+from pgrl_cli.machine import process_started
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, flock
@@ -31,9 +30,7 @@ try:
 except ImportError:  # not on Windows
     LOCKS = False
 
-from pgrl_cli import __version__
 
-PACKAGES = ("torch", "numpy", "einops", "typer", "rich", "pydantic", "orjson", "PyYAML", "matplotlib")
 SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|(^|_)token$)")
 """Names whose values are never written; token_budget is none of them."""
 TRIES = 100
@@ -128,13 +125,17 @@ def in_a_path(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:60] or "run"
 
 
-def write_whole(path: Path, content: str | Mapping[str, Any]) -> None:
-    """Write a small file so that a reader sees the old one or the new one, never half of it."""
-    data = content.encode(errors="backslashreplace") if isinstance(content, str) else to_json(content, indent=True)
+def write_whole(path: Path, content: str | Mapping[str, Any] | Iterable[bytes]) -> None:
+    """Write a file, from a text, an object or pieces, so that a reader sees the old one or the new one, never half."""
+    pieces: Iterable[bytes]
+    if isinstance(content, str):
+        pieces = [content.encode(errors="backslashreplace")]
+    else:
+        pieces = [to_json(content, indent=True)] if isinstance(content, Mapping) else content
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with beside.open("wb") as file:
-            file.write(data)
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
@@ -192,17 +193,6 @@ def redacted(words: Sequence[str]) -> list[str]:
     return kept
 
 
-def provenance() -> dict[str, Any]:
-    """What the run was made with; never the environment."""
-    return {
-        "pgrl": __version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "packages": {name: _version(name) for name in PACKAGES},
-        "git": _git(),
-    }
-
-
 class InUse(OSError):
     """Another process has the folder."""
 
@@ -240,32 +230,3 @@ def is_alive(status: Mapping[str, Any]) -> bool:
         return True
     started = process_started(status["pid"])
     return started is not None and started == status.get("process_started")
-
-
-def process_started(pid: int) -> int | None:
-    """When a process started, in ticks since boot: tells two processes of one pid apart. None where unknown."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    except (OSError, IndexError, ValueError):
-        return None
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _git() -> dict[str, Any] | None:
-    """The commit that the working folder is at, and whether anything tracked differs from it."""
-    try:
-        commit = _git_says("rev-parse", "HEAD").strip()
-        return {"commit": commit, "dirty": bool(_git_says("status", "--porcelain", "--untracked-files=no").strip())}
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _git_says(*words: str) -> str:
-    asked = ["git", "--no-optional-locks", *words]
-    return subprocess.run(asked, capture_output=True, text=True, errors="replace", check=True, timeout=5).stdout

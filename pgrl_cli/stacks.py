@@ -13,6 +13,7 @@ from pgrl_cli.cells import Cell, Sweep
 from pgrl_cli.config import Config
 from pgrl_cli.keeper import Keeper
 from pgrl_cli.notebook import Notebook
+from pgrl_cli.provenance import provenance
 from pgrl_cli.resuming import newest
 from pgrl_cli.stopping import Stop
 from pgrl_cli.words import written
@@ -74,4 +75,4 @@ def _texts(config: Config) -> Mapping[str, str]:
 
 @cache
 def _provenance() -> str:
-    return runs.to_json(runs.provenance(), indent=True).decode()
+    return runs.to_json(provenance(), indent=True).decode()

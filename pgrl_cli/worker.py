@@ -13,13 +13,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import orjson
 
 from pgrl_cli.cells import Cell, Sweep
+from pgrl_cli.launchers import closed, ended
 from pgrl_cli.stopping import Stop, stoppable
 
 
@@ -50,11 +50,9 @@ def _train_all(folder: str, stop: Stop) -> None:
         def watch(done: int, mean_reward: float, job: dict[str, Any] = job) -> None:
             _tell(told, {"event": "epoch", "stack": job["stack"], "done": done})
 
-        def ended(cell: Cell, book: Any, open_cells: dict[str, Cell] = open_cells) -> None:
+        def tell_end(cell: Cell, book: Any, open_cells: dict[str, Cell] = open_cells) -> None:
             open_cells.pop(cell.id, None)
-            error = None if book.error is None else book.told
-            failed = len(book.failures)
-            _tell(told, {"event": "cell", "id": cell.id, "status": book.status, "error": error, "failed_seeds": failed})
+            _tell(told, closed(cell, book))
 
         try:
             stop.check()
@@ -64,29 +62,22 @@ def _train_all(folder: str, stop: Stop) -> None:
                 job["wanted"],
                 pictures=job["pictures"],
                 watch=watch,
-                ended=ended,
+                ended=tell_end,
                 stop=stop,
                 tell=_say,
             )
         except Exception as error:
             traceback.print_exc()
             for cell in open_cells.values():
-                _bury(told, sweep, cell, f"{type(error).__name__}: {error}")
+                reason = f"{type(error).__name__}: {error}"  # it could not even begin
+                sweep.bury(cell, reason)
+                _tell(told, ended(cell, "failed", reason, sweep.run(cell).log_file))
         busy.clear()
         _tell(told, {"event": "done", "stack": job["stack"]})
 
 
 def _say(note: str) -> None:
     sys.stderr.write(f"{note}\n")
-
-
-def _bury(told: IO[bytes], sweep: Sweep, cell: Cell, error: str) -> None:
-    """A cell that could not even begin has failed."""
-    with suppress(OSError):
-        folder = sweep.run(cell)
-        folder.folder.mkdir(parents=True, exist_ok=True)
-        folder.mark("failed", exit_code=1, error=error)
-    _tell(told, {"event": "cell", "id": cell.id, "status": "failed", "error": error, "failed_seeds": 0})
 
 
 def _leave(code: int) -> NoReturn:

@@ -395,6 +395,20 @@ for words in (["--help"], ["train", "--help"], ["config", "ls"], ["config", "cp"
     assert Path("two_state.yaml").exists()
 
 
+def test_what_only_moves_files_imports_neither_torch_nor_matplotlib() -> None:
+    code = """
+import sys
+from importlib import import_module
+for name in "cells cli config folders launchers registry results runs standing sweep worker".split():
+    import_module("pgrl_cli." + name)
+    for heavy in ("torch", "matplotlib"):
+        if heavy in sys.modules:
+            sys.exit(f"{name} imports {heavy}")
+"""
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (child.returncode, child.stderr) == (0, "")
+
+
 def test_list_tells_every_word_with_its_meaning_and_its_knobs() -> None:
     said = pgrl("list")
     assert said.code == 0

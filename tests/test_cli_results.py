@@ -127,6 +127,10 @@ def test_a_file_of_the_users_own_is_not_overwritten(name: str) -> None:
         (["sweep", "--by", "delta_modes"], "Did you mean 'delta_mode'"),
         (["sweep", "--kind", "heatmap", "--by", "clip"], "these runs differ in delta_mode, clip"),
         (["sweep", "--kind", "final", "--smooth", "3"], "--smooth: does nothing with --kind final; it uses --metric"),
+        (["sweep", "--goal", "minimize"], "--goal: does nothing with --kind curves"),
+        (["sweep", "--kind", "final", "--goal", "minimize"], "--goal: goes with --over best_epoch"),
+        (["sweep", "--kind", "final", "--over", "best_epoch", "--goal", "maximise"], "Did you mean 'maximize'"),
+        (["sweep", "--kind", "final", "--over", "best_epoch", "--metric", "kl"], "is the best kl the highest or the"),
         (["sweep", "--over", "all_epochs"], "--over: does nothing with --kind curves"),
         (["sweep", "--kind", "profile", "--statistic", "iqm"], "--statistic: does nothing with --kind profile"),
         (["sweep", "--kind", "run"], "draws one run folder by itself, and 4 are named"),
@@ -195,6 +199,24 @@ def test_compare_refuses_a_side_of_several_experiments_and_sides_without_a_commo
     said = pgrl("compare", "a", "c")
     assert said.code == 2
     assert "no seed in common" in said.err
+
+
+def test_the_best_epoch_of_a_loss_is_the_lowest_only_where_that_is_asked_for() -> None:
+    for side, level in (("a", 1.0), ("b", 2.0)):
+        run_folder(Path(side), [0, 1], {"loss": [[level + 4] * 2, [level] * 2, [level + 9] * 2]}, learning_rate=level)
+    said = pgrl("compare", "a", "b", "--metric", "loss", "--over", "best_epoch")
+    assert said.code == 2
+    assert "Add --goal maximize or --goal minimize" in said.err
+    said = pgrl("compare", "a", "b", "--metric", "loss", "--over", "best_epoch", "--goal", "minimize")
+    a, b, what, sentence = said.out.splitlines()
+    assert (a.split()[-1], b.split()[-1]) == ("1.000", "2.000")
+    assert what == "loss, best epoch (the lowest), mean over 2 common seeds"
+    assert sentence.startswith("B is, at its best, 1.00 higher")
+    assert "higher in 100 % of 2 seeds" in sentence
+    words = ("plot", "a", "b", "--kind", "final", "--metric", "loss", "--over", "best_epoch", "--goal", "maximize")
+    table = list(csv.DictReader(Path(pgrl(*words).out.splitlines()[0]).read_text().splitlines()))
+    assert {float(row["value"]) for row in table} == {10.0, 11.0}
+    assert pgrl("compare", "a", "b", "--metric", "loss", "--goal", "minimize").code == 2
 
 
 # runs export

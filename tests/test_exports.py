@@ -12,9 +12,9 @@ from by_hand import rewards, run_folder
 from pgrl_cli.config import ConfigError
 from pgrl_cli.config.layers import layers_of
 from pgrl_cli.experiment import run
-from pgrl_cli.exports import exported, write
+from pgrl_cli.exports import exported
 from pgrl_cli.resolution import resolve
-from pgrl_cli.runs import to_json
+from pgrl_cli.runs import to_json, write_whole
 
 METRICS = {"loss": [[0.5, 0.25], [0.125, 1.5]], "exact_match": [None, [0.0, 1.0]], "kl": [None, None]}
 
@@ -121,6 +121,6 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     (folder / "metrics.jsonl").write_text(lines_of_file[0] + "\ngarbage\n")
     (tmp_path / "out.jsonl").write_text("before")
     with pytest.raises(ConfigError):
-        write(tmp_path / "out.jsonl", exported(folder, None, "jsonl"))
+        write_whole(tmp_path / "out.jsonl", exported(folder, None, "jsonl"))
     assert (tmp_path / "out.jsonl").read_text() == "before"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "run"]

@@ -1,6 +1,6 @@
 from matplotlib.figure import Figure
 
-from pgrl_cli.plots.run import draw_curves
+from pgrl_cli.plots.run import Gathered, draw
 
 
 def rows(count, **values):
@@ -17,12 +17,16 @@ def drawn(monkeypatch, tmp_path, metrics, maximum=None):
     """The panels of a picture, as they are when it is saved."""
     kept = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *args, **kwargs: kept.append(figure))
-    draw_curves(metrics, tmp_path / "curves.png", title="a title", maximum=maximum)
+    gathered = Gathered()
+    gathered.add(metrics)
+    draw(gathered.curves(), tmp_path / "curves.png", title="a title", maximum=maximum)
     return kept[0].axes
 
 
 def test_it_is_a_picture(tmp_path):
-    draw_curves(rows(6), tmp_path / "curves.png", title="a title", maximum=5.0)
+    gathered = Gathered()
+    gathered.add(rows(6))
+    draw(gathered.curves(), tmp_path / "curves.png", title="a title", maximum=5.0)
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 

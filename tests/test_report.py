@@ -49,13 +49,21 @@ def test_failed_seeds_are_counted_and_cells_without_a_result_are_listed_with_the
     rewards(cells[0], range(3), [[1.0, 2.0, 3.0], [1.0, None, 3.0]], failed=[1])
     rewards(cells[1], range(3), [[9.0, 9.0, 9.0]], status="failed")
     rows, _ = summarised(sweep, Metric())
+    assert {row.numbers["missing"] for row in rows} == {0}
     assert [(row.status, row.numbers["runs"], row.numbers["failed"]) for row in rows] == [
         ("completed", 2, 1),
         ("failed", 0, 3),
         ("pending", 0, 0),
     ]
-    assert "`delta_mode=centered_rewards` (failed) | 0 | 3 |  |" in markdown(rows, Metric())
-    assert "`delta_mode=max_rewards` (pending) | 0 | 0 |  |" in markdown(rows, Metric())
+    assert "`delta_mode=centered_rewards` (failed) | 0 | 3 | 0 |  |" in markdown(rows, Metric())
+    assert "`delta_mode=max_rewards` (pending) | 0 | 0 | 0 |  |" in markdown(rows, Metric())
+
+
+def test_a_living_run_whose_last_value_is_null_is_missing_and_has_not_failed(tmp_path: Path) -> None:
+    sweep, cells = cells_of(tmp_path)
+    run_folder(cells[0], range(3), {"kl": [[0.1, 0.2, 0.3], [0.1, None, None]]}, failed=[1])
+    (row, *_), _ = summarised(sweep, Metric(name="kl", over="last_1_epochs"))
+    assert [row.numbers[name] for name in ("runs", "failed", "missing")] == [1, 1, 1]
 
 
 def test_a_cell_that_cannot_be_read_is_unreadable_with_a_note_and_the_others_are_there(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from by_hand import rewards, run_folder, sweep_folder
 
 from pgrl_cli.config import ConfigError
 from pgrl_cli.folders import Found, found
+from pgrl_cli.machine import process_started
 from pgrl_cli.results import gathered, read
-from pgrl_cli.runs import Run, process_started
+from pgrl_cli.runs import Run
 
 
 def names(runs: list[Found]) -> list[str]:

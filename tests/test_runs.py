@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 
 from pgrl_cli import __version__, runs
 from pgrl_cli.growing import Lines
-from pgrl_cli.runs import Run, create, in_a_path, process_started, read_lines, redacted, to_json, write_whole
+from pgrl_cli.machine import process_started
+from pgrl_cli.provenance import provenance
+from pgrl_cli.runs import Run, create, in_a_path, read_lines, redacted, to_json, write_whole
 
 
 class Noon(datetime):
@@ -319,7 +321,7 @@ def test_provenance_tells_versions_and_the_commit_and_nothing_of_the_environment
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SOME_SECRET", "hunter2hunter2")
-    told = runs.provenance()
+    told = provenance()
     assert set(told) == {"pgrl", "python", "platform", "packages", "git"}
     assert told["pgrl"] == __version__
     assert told["python"] == ".".join(map(str, sys.version_info[:3]))
@@ -331,7 +333,7 @@ def test_provenance_tells_versions_and_the_commit_and_nothing_of_the_environment
 def test_the_commit_is_that_of_the_folder_one_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert runs.provenance()["git"] is None
+    assert provenance()["git"] is None
 
     def git(*words: str) -> str:
         who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
@@ -342,14 +344,14 @@ def test_the_commit_is_that_of_the_folder_one_stands_in(tmp_path: Path, monkeypa
     git("add", "a")
     git("commit", "-q", "-m", "one")
     (tmp_path / "untracked").write_text("1")
-    assert runs.provenance()["git"] == {"commit": git("rev-parse", "HEAD"), "dirty": False}
+    assert provenance()["git"] == {"commit": git("rev-parse", "HEAD"), "dirty": False}
     (tmp_path / "a").write_text("2")
-    assert runs.provenance()["git"] == {"commit": git("rev-parse", "HEAD"), "dirty": True}
+    assert provenance()["git"] == {"commit": git("rev-parse", "HEAD"), "dirty": True}
 
 
 def test_without_git_there_is_no_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert runs.provenance()["git"] is None
+    assert provenance()["git"] is None
 
 
 def test_the_time_has_a_zone() -> None:

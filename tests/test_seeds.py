@@ -97,6 +97,30 @@ def test_where_every_seed_fails_the_run_has_failed(tmp_path):
     status = json.loads((folder / "status.json").read_text())
     assert status["status"] == "failed"
     assert {seed["status"] for seed in status["seeds"]} == {"failed"}
+    assert (status["last_mean_reward"], status["best_mean_reward"], status["last_interval"]) == (None, None, None)
+
+
+def test_a_run_alone_that_fails_keeps_the_numbers_it_had(tmp_path):
+    with pytest.raises(RunFailed):
+        trained(tmp_path, seed=3, learning_rate=1e200, optimizer="sgd")
+    (folder,) = tmp_path.iterdir()
+    status = json.loads((folder / "status.json").read_text())
+    assert (status["status"], status["last_interval"]) == ("failed", None)
+    assert status["last_mean_reward"] is not None
+
+
+def test_seeds_that_a_failing_reward_ends_together_have_no_interval(tmp_path):
+    source = tmp_path / "mine.py"
+    source.write_text(
+        "calls = 0\n\n\ndef points(prompt, response):\n    global calls\n    calls += 1\n"
+        "    return 1.0 if calls < 56 else None\n"
+    )
+    with pytest.raises(RunFailed):
+        trained(tmp_path / "runs", seeds=3, reward_fn=f"{source}:points")
+    (folder,) = (tmp_path / "runs").iterdir()
+    status = json.loads((folder / "status.json").read_text())
+    assert status["epochs"] > 0, "the test needs a reward that fails after the first epoch"
+    assert (status["status"], status["last_interval"]) == ("failed", None)
 
 
 def test_a_config_with_seeds_can_be_fed_back(tmp_path):

@@ -11,17 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pgrl_cli import statistics
 from pgrl_cli.statistics import (
     STATISTICS,
     above,
+    bootstrap,
     bootstrap_interval,
     interquartile_mean,
     mean,
     paired,
     performance_profile,
     share_interval,
-    summary,
 )
 
 NAN = math.nan
@@ -218,8 +217,8 @@ def test_intervals_do_not_depend_on_the_other_points_or_on_how_the_work_is_cut_u
     whole = bootstrap_interval(strata, statistic, resamples=333)
     alone = bootstrap_interval([stratum[3] for stratum in strata], statistic, resamples=333)
     np.testing.assert_allclose([bound[3] for bound in whole], alone, rtol=1e-12)
-    monkeypatch.setattr(statistics, "COUNTS_AT_ONCE", 17 * 50)
-    monkeypatch.setattr(statistics, "RESULTS_AT_ONCE", 333 * 2)
+    monkeypatch.setattr(bootstrap, "COUNTS_AT_ONCE", 17 * 50)
+    monkeypatch.setattr(bootstrap, "RESULTS_AT_ONCE", 333 * 2)
     np.testing.assert_allclose(bootstrap_interval(strata, statistic, resamples=333), whole, rtol=1e-12)
 
 
@@ -309,11 +308,11 @@ def test_the_interval_of_a_share_is_wilsons(successes, n):
     assert share_interval(successes, n, level=0.9) == pytest.approx(tuple(theirs), abs=1e-9)
 
 
-# Profiles and summaries
+# Profiles
 
 
 def test_a_profile_is_the_share_of_runs_strictly_above_each_threshold():
-    share, low, high = performance_profile([1, 2, 2, NAN, 3], [0, 1, 2, 3])
+    share, low, high = performance_profile([[1, 2, 2, NAN, 3]], [0, 1, 2, 3])
     assert share.tolist() == [1, 3 / 4, 1 / 4, 0]
     assert (low <= share).all()
     assert (share <= high).all()
@@ -324,23 +323,5 @@ def test_a_profile_is_the_share_of_runs_strictly_above_each_threshold():
 @examples
 @given(values=some_runs)
 def test_a_profile_falls_and_so_do_its_bounds(values):
-    for falling in performance_profile(values, np.linspace(-1e6, 1e6, 9), resamples=200):
+    for falling in performance_profile([values], np.linspace(-1e6, 1e6, 9), resamples=200):
         assert (np.diff(falling) <= 1e-12).all()
-
-
-def test_a_summary_says_what_is_known_of_a_cell():
-    """Present 1, 2, 3, 10: mean 4, middle half 2 and 3, variance (9 + 4 + 1 + 36) / 3."""
-    cell = summary([10, 1, NAN, 3, 2])
-    assert (cell.n, cell.missing, cell.mean, cell.iqm, cell.best) == (4, 1, 4, 2.5, 10)
-    assert cell.standard_deviation == pytest.approx(math.sqrt(50 / 3))
-    assert cell.mean_interval[0] < 4 < cell.mean_interval[1]
-    assert cell.iqm_interval[0] < 2.5 < cell.iqm_interval[1]
-    assert cell.values == pytest.approx((10, 1, NAN, 3, 2), nan_ok=True)
-    assert summary([10, 1, NAN, 3, 2], goal="minimize").best == 1
-
-
-@pytest.mark.parametrize(("values", "value"), [([], NAN), ([NAN], NAN), ([5], 5)])
-def test_a_summary_of_one_run_or_none_has_no_interval(values, value):
-    cell = summary(values)
-    assert [cell.mean, cell.iqm, cell.best] == pytest.approx([value] * 3, nan_ok=True)
-    assert np.isnan([*cell.mean_interval, *cell.iqm_interval, cell.standard_deviation]).all()

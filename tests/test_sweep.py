@@ -1,6 +1,7 @@
 """Sweeps as people run them: in child processes, killed, interrupted, resumed."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pgrl_cli.config.layers import layers_of
 from pgrl_cli.config.sweep_spec import read_sweep
 from pgrl_cli.experiment import run
 from pgrl_cli.planning import planned
+from pgrl_cli.reopening import reopened
 from pgrl_cli.resolution import resolve
 from pgrl_cli.results import Found, read
 from pgrl_cli.stacks import train_stack
@@ -205,6 +207,42 @@ def test_a_dry_run_prints_cells_and_stacks_and_leaves_nothing():
     assert not Path("runs").exists()
 
 
+def test_a_small_number_is_no_nought_in_the_summary_on_the_screen():
+    Path("grid.yaml").write_text(
+        GRID + "kl_coefficient: 0.1\nlearning_rate: 1e-5\nmetric: {name: kl, over: last_1_epochs, goal: minimize}\n"
+    )
+    _, *rows = pgrl("--config", "grid.yaml", "--jobs", "2").stdout.splitlines()[:5]
+    assert all(re.search(r" 3 +-?\d\.\de-\d\d  -?\d\.\de-\d\d to -?\d\.\de-\d\d$", row) for row in rows), rows
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--dry-run", "--json"], "--json: does nothing with --dry-run"),
+        (["--dry-run", "--plot-cells", "--fail-fast"], "--fail-fast: does nothing with --dry-run"),
+        (["--dry-run", "-q"], "--quiet: does nothing with --dry-run"),
+        (["launcher=ray", "--jobs", "2"], "--jobs: does nothing with launcher: ray"),
+        (["--resume", "somewhere", "--runs-dir", "there"], "--runs-dir: does nothing with --resume"),
+        (["--resume", "somewhere", "--dry-run", "--jobs", "2"], "--jobs: does nothing with --dry-run"),
+        (["--retry-failed"], "--retry-failed: goes with --resume DIR"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(words, told):
+    Path("grid.yaml").write_text(GRID)
+    said = pgrl("--config", "grid.yaml", *words)
+    assert said.exit_code == 2
+    assert told in said.stderr
+    assert not Path("runs").exists()
+
+
+def test_a_resumed_sweep_on_ray_takes_no_jobs():
+    sweep = begun(GRID + "launcher: ray\n")
+    (sweep.folder / "status.json").write_bytes(b"{}")
+    said = pgrl("--resume", str(sweep.folder), "--jobs", "2")
+    assert said.exit_code == 2
+    assert "--jobs: does nothing with launcher: ray" in said.stderr
+
+
 def test_processes_train_each_cell_in_a_process_with_a_log_of_its_own():
     Path("grid.yaml").write_text(GRID.replace("[naive, clipped]", "[naive]") + "launcher: processes\n")
     said = pgrl("--config", "grid.yaml", "--jobs", "2", "-q")
@@ -237,6 +275,10 @@ launcher: {launcher}
     assert said.exit_code == 1
     assert [sweep.status(cell)["status"] for cell in sweep.cells] == ["failed", "completed"]
     assert "failed: reward_fn=mine.py:points: its process was killed by SIGKILL" in said.stderr
+    (line,) = [line for line in said.stderr.splitlines() if line.startswith("failed: ")]
+    log = Path(line.partition("(log: ")[2].rstrip(")"))
+    assert (log.parent, log.exists()) == (sweep.folder / "logs", True)
+    assert str(log) in sweep.status(sweep.cells[0])["error"]
     assert "--retry-failed" in said.stderr
 
 
@@ -276,22 +318,39 @@ def test_ctrl_c_marks_the_cells_tells_how_to_resume_and_leaves_no_process():
         assert not metrics.exists() or metrics.read_bytes()[-1:] in (b"", b"\n")
 
 
+def test_whatever_who_watches_raises_the_children_finish_their_epoch_and_mark_their_cells():
+    sweep = begun(LONG)
+
+    def watch(standing, failed):
+        if standing.steps_done > 0:
+            raise ValueError("whoever watches has broken")
+
+    words = {"launcher": "stacked", "processes": 2, "pictures": False, "fail_fast": False}
+    with pytest.raises(ValueError, match="whoever watches has broken"):
+        sweeps.work(sweep, sweep.cells, **words, watch=watch)
+    assert not workers_of(sweep)
+    assert orjson.loads((sweep.folder / "status.json").read_bytes())["status"] == "failed"
+    statuses = [sweep.status(cell)["status"] for cell in sweep.cells]
+    assert "interrupted" in statuses
+    assert "running" not in statuses
+
+
 def test_a_sweep_in_use_is_not_resumed_and_neither_is_another_one_nor_no_sweep():
     sweep = begun(GRID)
     Sweep(sweep.folder)
     runs_status = orjson.loads((sweep.folder / "status.json").read_bytes())
     assert runs_status["pid"] == os.getpid()
     with pytest.raises(ConfigError, match="is in use by process"):
-        sweeps.reopened(sweep.folder, None)
+        reopened(sweep.folder, None)
     (sweep.folder / "status.json").write_bytes(orjson.dumps(runs_status | {"process_started": 1}))
-    assert sweeps.reopened(sweep.folder, None).cells == sweep.cells
+    assert reopened(sweep.folder, None).cells == sweep.cells
     Path("other.yaml").write_text(GRID.replace("seeds: 3", "seeds: 4"))
     with pytest.raises(ConfigError, match="is another sweep: name was grid, and is other; seeds was 3, and is 4"):
-        sweeps.reopened(sweep.folder, read_sweep("other.yaml"))
+        reopened(sweep.folder, read_sweep("other.yaml"))
     with pytest.raises(ConfigError, match="there is no such folder"):
-        sweeps.reopened(Path("nowhere"), None)
+        reopened(Path("nowhere"), None)
     with pytest.raises(ConfigError, match=r"is no sweep's folder: cells\.jsonl: No such file"):
-        sweeps.reopened(Path("runs"), None)
+        reopened(Path("runs"), None)
 
 
 def test_a_sweep_whose_files_are_damaged_says_so_and_a_status_that_cannot_be_read_is_nobodys():
@@ -299,7 +358,7 @@ def test_a_sweep_whose_files_are_damaged_says_so_and_a_status_that_cannot_be_rea
     folder, whole = sweep.folder, (sweep.folder / "cells.jsonl").read_bytes()
     for status in (b"", b"[]", b'{"status":"running"}', b"{"):
         (folder / "status.json").write_bytes(status)
-        assert len(sweeps.reopened(folder, None).cells) == 4
+        assert len(reopened(folder, None).cells) == 4
     for cells, told in (
         (whole[:-5], "cut off"),
         (b'{"id":1}\n', "damaged"),
@@ -308,22 +367,22 @@ def test_a_sweep_whose_files_are_damaged_says_so_and_a_status_that_cannot_be_rea
     ):
         (folder / "cells.jsonl").write_bytes(cells)
         with pytest.raises(ConfigError, match=told):
-            sweeps.reopened(folder, None)
+            reopened(folder, None)
     (folder / "cells.jsonl").write_bytes(whole)
     (folder / "sweep.yaml").write_text("name: x\n")
     with pytest.raises(ConfigError, match="cannot be resumed: 'metric'"):
-        sweeps.reopened(folder, None)
+        reopened(folder, None)
 
 
 def test_a_reward_of_ones_own_that_has_changed_is_not_mixed_into_a_sweep():
     Path("mine.py").write_text("def points(prompt, response):\n    return 1.0\n")
     sweep = begun(FOUR_SEEDS.format("[sort_exact_reward, mine.py:points]"))
     (sweep.folder / "status.json").write_bytes(b"{}")
-    assert sweeps.reopened(sweep.folder, None)
+    assert reopened(sweep.folder, None)
     Path("mine.py").write_text("def points(prompt, response):\n    return 2.0\n")
     with pytest.raises(ConfigError, match=r"mine\.py is not what it was when the sweep began"):
-        sweeps.reopened(sweep.folder, None)
-    assert sweeps.reopened(sweep.folder, None, retry_failed=True)
+        reopened(sweep.folder, None)
+    assert reopened(sweep.folder, None, retry_failed=True)
 
 
 def test_a_reward_that_asks_for_input_fails_its_cell_and_hangs_nothing():
@@ -333,6 +392,7 @@ def test_a_reward_that_asks_for_input_fails_its_cell_and_hangs_nothing():
     assert said.exit_code == 1
     assert [the_sweep().status(cell)["status"] for cell in the_sweep().cells] == ["completed", "failed"]
     assert "EOFError" in said.stderr
+    assert f"(log: {the_sweep().run(the_sweep().cells[1]).log_file})" in said.stderr
 
 
 def test_a_cell_whose_folder_cannot_be_made_fails_with_the_reason():
@@ -342,6 +402,8 @@ def test_a_cell_whose_folder_cannot_be_made_fails_with_the_reason():
     said = pgrl("--resume", str(sweep.folder), "--jobs", "1")
     assert said.exit_code == 1
     assert f"failed: {sweep.cells[0].label}: NotADirectoryError" in said.stderr
+    assert f"(log: {sweep.log('worker-1')})" in said.stderr
+    assert "Traceback" in sweep.log("worker-1").read_text()
     assert "SIGABRT" not in said.stderr
 
 

@@ -101,15 +101,26 @@ class Config(BaseModel):
     @property
     def run_seeds(self) -> tuple[int, ...]:
         """The seed of every run: one, or those of `seeds`."""
-        if self.seeds is None:
-            return (self.seed,)
-        return tuple(range(self.seeds)) if isinstance(self.seeds, int) else tuple(self.seeds)
+        return seeds_of({"seed": self.seed, "seeds": self.seeds})
 
     def weights(self) -> dict[str, float]:
         """The reward's components with their weights."""
         if isinstance(self.reward_fn, dict):
             return dict(self.reward_fn)
         return {} if self.reward_fn is None else {self.reward_fn: 1.0}
+
+
+def seeds_of(config: Mapping[str, Any]) -> tuple[int, ...]:
+    """The seed of every run of a config by its keys, in the order of its metrics."""
+    seeds = config.get("seeds")
+    if seeds is None:
+        return (config.get("seed", 0),)
+    return tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+
+
+def work_of(config: Mapping[str, Any]) -> int:
+    """Optimizer steps of all runs of a config by its keys."""
+    return int(len(seeds_of(config)) * config["epochs"] * config["steps_per_epoch"])
 
 
 KEYS = tuple(key for key in Config.model_fields if key not in ("knobs", "sources"))

@@ -11,7 +11,8 @@ from pgrl_cli import statistics
 from pgrl_cli.groups import Group
 from pgrl_cli.plots.legend import Cast, add_legend, cast, stage
 from pgrl_cli.plots.style import FAINT, SMALL, save
-from pgrl_cli.plots.tables import FEW, TOLD, Table, counted, fates, named
+from pgrl_cli.plots.tables import TOLD, Table, counted, fates, named
+from pgrl_cli.statistics import FEW
 
 STRIP = 0.42
 """The height of the panel that counts runs."""
@@ -39,6 +40,11 @@ class Curve:
     @property
     def few(self) -> bool:
         return 1 < self.runs.shape[1] < FEW
+
+    @property
+    def bare(self) -> bool:
+        """Whether it has no interval somewhere, though several runs are there: one of its experiments has one left."""
+        return bool(((self.count > 1) & np.isnan(self.low)).any())
 
 
 def draw_curves(
@@ -147,8 +153,9 @@ def _caption(groups: Sequence[Group], curves: Sequence[Curve], actors: Cast, sta
     else:
         kind = "95 % stratified bootstrap interval"
         told += [f"band: {kind}" if actors.banded else f"bar at the end: {kind}"]
+        told += ["none where a pooled experiment has one run left"] if any(curves[i].bare for i in actors.told) else []
     told += ["thin: each run"] if any(curves[index].few for index in actors.told) else []
-    told += actors.note
+    told += actors.note("at the end")
     told += [f"all with {actors.names.everywhere}"] if actors.names.everywhere and not actors.crowd else []
     told += fates(groups)
     missing = sum(_holes(curve) for curve in curves)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from pgrl_cli.config.sweep_words import Metric
 from pgrl_cli.groups import Group
+from pgrl_cli.plots.margin import beside_of, heads_of, widths_of, write_above, write_beside
 from pgrl_cli.plots.names import Names, names_of
 from pgrl_cli.plots.style import (
     ACCENT,
@@ -29,17 +29,14 @@ from pgrl_cli.plots.style import (
     place,
     save,
     short_numbers,
-    width_of,
     wrapped,
 )
-from pgrl_cli.plots.tables import FEW, TOLD, Table, counted, fates, named, points, points_of, titled
+from pgrl_cli.plots.tables import TOLD, Table, counted, fates, named, points, points_of, titled, unmeasured
 from pgrl_cli.report import Row
+from pgrl_cli.statistics import FEW
 
 PITCH = 0.19
 """From row to row, where names are beside the points."""
-WIDEST = 3.15
-"""The widest table of names that leaves room for the points."""
-GAP = 0.13
 TALL = 24
 """More rows than this have their numbers above them as well."""
 
@@ -59,7 +56,7 @@ def draw_final(groups: Sequence[Group], metric: Metric, path: Path, *, title: st
     lines = [Line(points(group, metric, statistic), "no run at its end") for group in groups]
     names = names_of([(group.label, group.parts) for group in groups])
     told = [f"all with {names.everywhere}"] if names.everywhere else []
-    told += fates(groups)
+    told += fates(groups) + unmeasured(sum(line.numbers[0]["missing"] for line in lines))
     _draw(lines, names, path, title=title, axis=titled(metric), statistic=statistic, told=told)
     return [number for line in lines for number in line.numbers]
 
@@ -67,13 +64,23 @@ def draw_final(groups: Sequence[Group], metric: Metric, path: Path, *, title: st
 def draw_summary(rows: Sequence[Row], metric: Metric, path: Path, *, title: str) -> Table:
     """A sweep's cells, the best at the top: the interquartile mean with its interval; the numbers drawn."""
     lines = [
-        Line(points_of(named(row.cell.label, row.cell.parameters), row.seeds, [row.values], "iqm"), row.status)
+        Line(
+            points_of(
+                named(row.cell.label, row.cell.parameters),
+                row.seeds,
+                [row.values],
+                "iqm",
+                failed=row.numbers["failed"],
+            ),
+            row.status,
+        )
         for row in rows
     ]
     names = names_of([(row.cell.label, row.cell.parameters) for row in rows])
     told = [f"all with {names.everywhere}"] if names.everywhere else []
     failed = sum(row.numbers["failed"] for row in rows)
-    told += [f"{failed} runs failed and are not counted"] if failed else []
+    told += [f"{failed} run{' failed and is' if failed == 1 else 's failed and are'} not counted"] if failed else []
+    told += unmeasured(sum(row.numbers["missing"] for row in rows))
     _draw(lines, names, path, title=title, axis=titled(metric), statistic="iqm", told=told)
     return [number for line in lines for number in line.numbers]
 
@@ -83,12 +90,12 @@ def _draw(
 ) -> None:
     counts = [line.numbers[0]["runs"] for line in lines]
     text = "; ".join([*_told(counts, statistic), *told])
-    beside = _beside(names)
-    heads = _heads(beside) if beside is not None else []
+    beside = beside_of(names)
+    heads = heads_of(beside) if beside is not None else []
     numbered, tall = len(set(counts)) > 1, len(lines) > TALL
     broken = [wrapped(name, WIDTH - 2 * MARGIN - 0.15) for name in names.lines]
     pitch = PITCH if beside is not None else 0.21 + LINE * max(map(len, broken), default=1)
-    left = MARGIN + 0.05 if beside is None else MARGIN + sum(_widths(beside)) + 0.06
+    left = MARGIN + 0.05 if beside is None else MARGIN + sum(widths_of(beside)) + 0.06
     under, rows = height_of_caption(text) + 0.5, pitch * len(lines) + 0.06
     above = 0.22 * tall + LINE * max(len(heads), numbered) + 0.05
     figure = new_figure(height_of_headline(title) + above + rows + under)
@@ -104,9 +111,9 @@ def _draw(
     for row, line in enumerate(lines):
         _draw_line(panel, row, line)
     if beside is None:
-        _write_above(panel, ["\n".join(parts) for parts in broken])
+        write_above(panel, ["\n".join(parts) for parts in broken])
     else:
-        _write_beside(panel, beside, heads, 0.26 if tall else 0.04)
+        write_beside(panel, beside, heads, 0.26 if tall else 0.04)
     if numbered:
         _write_counts(panel, counts)
     power = 0.45 if _wide_numbers(panel) else 0.0
@@ -145,79 +152,6 @@ def _draw_line(panel: Any, row: int, line: Line) -> None:
     if not np.isnan(point["low"]):
         panel.plot([point["low"], point["high"]], [row, row], color=ACCENT, linewidth=2.2, solid_capstyle="butt")
     panel.plot(point["value"], row, marker="o", markersize=3.6, color=INK)
-
-
-def _beside(names: Names) -> Names | None:
-    """The names as a table that fits beside the points; None where none does."""
-    return next((each for each in (names, names.shortened()) if sum(_widths(each, bare=True)) <= WIDEST), None)
-
-
-def _widths(names: Names, bare: bool = False) -> list[float]:
-    """The width of each column of the table, with the gap behind it; with its key over it where there is room."""
-    words = [max(map(width_of, column)) + GAP for column in zip(*names.values, strict=True)]
-    headed = [max(width, width_of(key) + GAP) for width, key in zip(words, names.keys, strict=False)]
-    return headed if headed and not bare and sum(headed) <= WIDEST else words
-
-
-def _heads(names: Names) -> list[tuple[str, ...]]:
-    """The keys over their columns: in one line where they fit, else as stairs, a line for each."""
-    if not names.keys:
-        return []
-    if all(width_of(key) + GAP <= width for key, width in zip(names.keys, _widths(names), strict=True)):
-        return [names.keys]
-    blank = [""] * len(names.keys)
-    return [(*blank[:column], key, *blank[column + 1 :]) for column, key in enumerate(names.keys)]
-
-
-def _sparse(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The words of a table only where they change, if its rows are nested: what begins alike lies together."""
-    last = len(rows[0]) - 1 if rows else 0
-    for end in range(1, last + 1):
-        beginnings = [row[:end] for row in rows]
-        if len(list(groupby(beginnings))) > len(set(beginnings)):
-            return list(rows)
-    before = [None, *rows]
-    return [
-        tuple(
-            "" if old is not None and column < last and old[: column + 1] == row[: column + 1] else word
-            for column, word in enumerate(row)
-        )
-        for old, row in zip(before, rows, strict=False)
-    ]
-
-
-def _write_beside(panel: Any, names: Names, heads: Sequence[tuple[str, ...]], gap: float) -> None:
-    from matplotlib.transforms import blended_transform_factory
-
-    figure = panel.figure
-    where = blended_transform_factory(figure.dpi_scale_trans, panel.transData)
-    lefts = MARGIN + np.cumsum([0.0, *_widths(names)])
-    for row, words in enumerate(_sparse(names.values)):
-        for left, word in zip(lefts, words, strict=False):
-            if word:
-                as_it_is([figure.text(left, row, word, transform=where, fontsize=SMALL, color=INK, va="center")])
-    top = panel.get_position().y1 * figure.get_figheight()
-    for line, keys in enumerate(heads):
-        bottom = top + gap + LINE * (len(heads) - 1 - line)
-        for left, key in zip(lefts, keys, strict=False):
-            if key:
-                look = {"transform": figure.dpi_scale_trans, "fontsize": SMALL, "color": "#555555", "va": "bottom"}
-                as_it_is([figure.text(left, bottom, key, **look)])
-                if len(heads) > 1:
-                    _lead(figure, left + 0.02, bottom, top)
-
-
-def _lead(figure: Any, x: float, top: float, bottom: float) -> None:
-    from matplotlib.lines import Line2D
-
-    look = {"color": "#bbbbbb", "linewidth": 0.7, "transform": figure.dpi_scale_trans}
-    figure.add_artist(Line2D([x, x], [bottom, top], **look))
-
-
-def _write_above(panel: Any, names: Sequence[str]) -> None:
-    for row, name in enumerate(names):
-        where = {"xycoords": ("axes fraction", "data"), "xytext": (0, 4.5), "textcoords": "offset points"}
-        as_it_is([panel.annotate(name, (0, row), fontsize=SMALL, color=INK, va="bottom", **where)])
 
 
 def _write_counts(panel: Any, counts: Sequence[int]) -> None:

@@ -57,15 +57,12 @@ class Cast:
             (index, name, LINES[i]) for i, (index, name) in enumerate(zip(self.told, self.names.lines, strict=True))
         ]
 
-    @property
-    def note(self) -> list[str]:
-        """In words, how those that are told apart were chosen."""
+    def note(self, where: str) -> list[str]:
+        """In words, how those that are told apart were chosen: the highest and lowest `where`, such as at the end."""
         if not self.crowd:
             return []
-        return [
-            f"in colour the {HIGHEST} highest and the {LOWEST} lowest at the end, thin and grey the other "
-            f"{len(self.crowd)}"
-        ]
+        others = f"thin and grey the other {len(self.crowd)}"
+        return [f"in colour the {HIGHEST} highest and the {LOWEST} lowest {where}, {others}"]
 
 
 def cast(groups: Sequence[Group], ends: Sequence[float]) -> Cast:

@@ -6,7 +6,8 @@ import numpy as np
 
 from pgrl_cli import statistics
 from pgrl_cli.config.problems import ConfigError, Problem
-from pgrl_cli.folders import Found, config_of, in_words, seeds_of
+from pgrl_cli.config.schema import seeds_of
+from pgrl_cli.folders import Found, config_of, in_words
 from pgrl_cli.plots.run import Curves, Gathered, draw, title_of
 from pgrl_cli.plots.tables import Table
 from pgrl_cli.runs import Run

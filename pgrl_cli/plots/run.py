@@ -22,12 +22,10 @@ from pgrl_cli.plots.style import (
     new_figure,
     save,
 )
+from pgrl_cli.results import AT_ITS_END, ONCE_AN_EPOCH
+from pgrl_cli.statistics import FEW
 
-FEW = 5
-"""Fewer runs than this are drawn one by one."""
 DRAWN = ("mean_reward", "shaped_reward", "exact_match", "held_out_exact_match", "kl", "loss")
-ONCE_AN_EPOCH = ("mean_reward", "shaped_reward")
-AT_ITS_END = ("exact_match", "held_out_exact_match")
 
 
 @dataclass(frozen=True)
@@ -82,15 +80,8 @@ def title_of(config: Mapping[str, Any], seeds: Sequence[int]) -> str:
     return f"{config['name']}: {config['delta_mode']}, {config['loss_mode']} loss, {who}\n{rewards}"
 
 
-def draw_curves(rows: Sequence[Mapping[str, Any]], path: Path, *, title: str, maximum: float | None) -> None:
-    """The lecture's picture of lines of metrics.jsonl; see `draw`."""
-    gathered = Gathered()
-    gathered.add(rows)
-    draw(gathered.curves(), path, title=title, maximum=maximum)
-
-
 def draw(curves: Curves, path: Path, *, title: str, maximum: float | None, failed: Sequence[int] = ()) -> None:
-    """Mean reward with its known maximum, exact match, KL and loss over optimizer steps.
+    """The lecture's picture: mean reward with its known maximum, exact match, KL and loss over optimizer steps.
 
     Exact match and KL have a panel where they were measured. Of several seeds it is their mean with the 95 % bootstrap
     interval, of fewer than five also each one; `failed` seeds are named. What is not a number is a gap.

@@ -14,11 +14,10 @@ from pgrl_cli.config.sweep_spec import told
 from pgrl_cli.config.sweep_words import Metric
 from pgrl_cli.groups import Group
 from pgrl_cli.plots.names import names_of
+from pgrl_cli.statistics import FEW
 
-FEW = 5
-"""Fewer runs than this are drawn one by one."""
 TOLD = {"mean": "mean", "iqm": "interquartile mean"}
-COLUMNS = ("group", "step", "above", "statistic", "seed", "runs", "failed", "value", "low", "high")
+COLUMNS = ("group", "step", "above", "statistic", "seed", "runs", "failed", "missing", "value", "low", "high")
 """Of a CSV, those that it has; beside them the keys that tell groups apart."""
 Table = list[dict[str, Any]]
 """The plotted numbers, a row for each point."""
@@ -33,15 +32,21 @@ def named(label: str, parts: Mapping[str, Any]) -> dict[str, Any]:
 def points(group: Group, metric: Metric, statistic: str) -> Table:
     """Where a group's runs end: the statistic with its interval and, if they are few, each one."""
     seeds = [seed for stratum in group.strata for result in stratum for seed in result.seeds]
-    return points_of(named(group.label, group.parts), seeds, group.ends(metric.over, metric.goal), statistic)
+    ends = group.ends(metric.over, metric.goal)
+    return points_of(named(group.label, group.parts), seeds, ends, statistic, failed=len(group.failed))
 
 
-def points_of(names: Mapping[str, Any], seeds: Sequence[int], strata: Sequence[np.ndarray], statistic: str) -> Table:
-    """The rows of one group: the statistic's first, then those of its runs if they are few."""
+def points_of(
+    names: Mapping[str, Any], seeds: Sequence[int], strata: Sequence[np.ndarray], statistic: str, *, failed: int
+) -> Table:
+    """The rows of one group: the statistic's first, then those of its runs if they are few.
+
+    Of runs without a number so many failed; the others are missing.
+    """
     together = np.concatenate([*strata, np.array([])])
     low, high = statistics.bootstrap_interval(strata, statistics.STATISTICS[statistic])
     there = ~np.isnan(together)
-    counts = {"runs": int(there.sum()), "failed": int((~there).sum())}
+    counts = {"runs": int(there.sum()), "failed": failed, "missing": int((~there).sum()) - failed}
     edges = {"low": float(low), "high": float(high)}
     value = float(statistics.STATISTICS[statistic](together))
     table = [{**names, "statistic": statistic, "seed": None, **counts, "value": value, **edges}]
@@ -94,6 +99,12 @@ def fates(groups: Sequence[Group]) -> list[str]:
     return told + ([f"{unfinished} run{'s are' if unfinished > 1 else ' is'} not finished"] if unfinished else [])
 
 
+def unmeasured(missing: int) -> list[str]:
+    """In words, how many runs have no number though they did not fail."""
+    return [f"{missing} run{' has' if missing == 1 else 's have'} no number there"] if missing else []
+
+
 def titled(metric: Metric) -> str:
     """What an axis of final values says."""
-    return f"{metric.name.replace('_', ' ')}, {metric.over.replace('_', ' ')}"
+    which = " (the lowest)" if (metric.over, metric.goal) == ("best_epoch", "minimize") else ""
+    return f"{metric.name.replace('_', ' ')}, {metric.over.replace('_', ' ')}{which}"

@@ -105,6 +105,18 @@ def test_a_failed_seed_is_named_and_its_curve_ends(tmp_path: Path, figures: list
     assert "gaps" not in caption_of(figure)
 
 
+def test_where_a_pooled_experiment_has_one_run_left_there_is_no_band_and_the_caption_says_so(
+    tmp_path: Path, figures: list
+) -> None:
+    rewards(tmp_path / "a", range(6), rows(6), learning_rate=0.1)
+    dying = [[level, level + 1 if step < 3 else None] for step, level in enumerate(range(STEPS))]
+    rewards(tmp_path / "b", [0, 1], dying, learning_rate=0.2, failed=[1])
+    groups = groups_in(tmp_path, by=("delta_mode",))
+    table = draw_curves(groups, "mean_reward", tmp_path / "picture.png", title="pooled", statistic="mean")
+    assert [np.isnan(row["low"]) for row in table] == [False] * 3 + [True] * 3
+    assert "none where a pooled experiment has one run left" in caption_of(figures[-1])
+
+
 def test_what_is_no_number_is_a_gap_and_a_note(tmp_path: Path, figures: list) -> None:
     run_folder(tmp_path / "a", 5, {"kl": [0.1, None, 0.3, None, 0.5]})
     run_folder(tmp_path / "b", [0, 1], {"kl": [[0.1, 0.1], [0.2, None], [0.3, 0.3], [0.4, 0.4], [0.5, 0.5]]}, name="b")

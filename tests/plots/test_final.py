@@ -9,7 +9,8 @@ from plots.shown import assert_readable, caption_of, groups_in
 
 from pgrl_cli.cells import Sweep
 from pgrl_cli.config.sweep_words import Metric
-from pgrl_cli.plots.final import _sparse, draw_final, draw_summary
+from pgrl_cli.plots.final import draw_final, draw_summary
+from pgrl_cli.plots.margin import sparse
 from pgrl_cli.plots.tables import as_csv
 from pgrl_cli.report import summarised
 
@@ -57,7 +58,7 @@ def test_fewer_than_five_runs_are_marked_each_and_are_in_the_table(tmp_path: Pat
     (marks,) = [line for line in panel.lines if line.get_marker() == "|"]
     assert list(marks.get_xdata()) == [1.0, 2.0, 6.0]
     assert "small marks: each run" in caption_of(figure)
-    assert as_csv(table).splitlines()[0] == "group,statistic,seed,runs,failed,value,low,high"
+    assert as_csv(table).splitlines()[0] == "group,statistic,seed,runs,failed,missing,value,low,high"
 
 
 def test_failed_runs_are_named_and_counted_beside_their_row(tmp_path: Path, figures: list) -> None:
@@ -70,6 +71,13 @@ def test_failed_runs_are_named_and_counted_beside_their_row(tmp_path: Path, figu
     assert {"n", "6", "5", "0", "no run at its end"} <= set(written)
     assert "failed: seed 5 of b; seed 0, 1, 2, 3, 4, and 1 more of c" in caption_of(figure)
     assert_readable(figure)
+
+
+def test_a_run_that_lives_without_a_number_is_no_failed_one(tmp_path: Path, figures: list) -> None:
+    rewards(tmp_path / "a", range(6), [[1.0] * 4 + [None] * 2], name="a", learning_rate=1, failed=[5])
+    table, figure, _ = drawn(tmp_path, figures)
+    assert [table[0][name] for name in ("runs", "failed", "missing")] == [4, 1, 1]
+    assert "failed: seed 5; 1 run has no number there" in caption_of(figure)
 
 
 @pytest.mark.parametrize("cells", [2, 6, 48])
@@ -109,10 +117,10 @@ def test_names_that_leave_no_room_for_points_stand_above_them(tmp_path: Path, fi
 
 def test_words_of_a_nested_table_are_written_where_they_change() -> None:
     nested = [("a", "x", "1"), ("a", "x", "2"), ("a", "y", "1"), ("b", "x", "1")]
-    assert _sparse(nested) == [("a", "x", "1"), ("", "", "2"), ("", "y", "1"), ("b", "x", "1")]
+    assert sparse(nested) == [("a", "x", "1"), ("", "", "2"), ("", "y", "1"), ("b", "x", "1")]
     ranked = [("a", "1"), ("b", "1"), ("a", "2")]
-    assert _sparse(ranked) == ranked
-    assert _sparse([]) == []
+    assert sparse(ranked) == ranked
+    assert sparse([]) == []
 
 
 def test_a_summary_has_the_best_at_the_top_and_says_what_became_of_the_rest(tmp_path: Path, figures: list) -> None:
