@@ -3,9 +3,12 @@
     python benchmarks/many_runs.py seeds [--pairs 3] [--seeds 1024]    one stack on one thread
     python benchmarks/many_runs.py grid  [--pairs 3]                   a sweep of 768 runs in 48 cells on two cores
     python benchmarks/many_runs.py table [--most 4096]                 seconds, memory and bytes against the runs
+    python benchmarks/many_runs.py where [--seeds 1024]                what the time of one stack goes into
 
-The trainer writes all its files; the yardstick writes none. The grid's time is that of the whole command, start-up
-and summary included, against two plain loops side by side, their start-up not counted.
+The trainer writes all its log files, the picture not counted; the yardstick writes none. The grid's time is that of
+the whole command, start-up and summary included, against two plain loops side by side, their start-up not counted.
+Where the time goes is told by timing.jsonl; the share of matrix products by torch's profiler in a second run, of the
+operators' own time.
 """
 
 import argparse
@@ -17,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -32,6 +36,13 @@ parameters:
 seeds: 16
 """
 RUNS_IN_GRID = 768
+PARTS = {
+    "rollout": "sampling, and scoring what was sampled",
+    "steps": "steps: the loss, its backward pass, the optimizer",
+    "measures": "measures and exact match",
+    "files": "files, the picture not counted",
+}
+"""Of timing.jsonl, in words."""
 
 
 def yardstick(runs: int, loops: int = 1) -> float:
@@ -63,11 +74,10 @@ def one(seeds: int, folder: str) -> None:
 
     torch.set_num_threads(1)
     overrides = ["seed=0"] if seeds == 1 else [f"seeds={seeds}"]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     made, summary = run(resolve(layers_of("lecture/centered_clipped", overrides)), Path(folder))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     written = sum(path.stat().st_size for path in made.folder.iterdir())
-    print(json.dumps({"seconds": summary.seconds, "peak": peak * 1024, "before": before * 1024, "bytes": written}))
+    print(json.dumps({"seconds": summary.seconds, "peak": peak * 1024, "bytes": written}))
 
 
 def sweep(folder: str) -> float:
@@ -92,30 +102,36 @@ def sweep(folder: str) -> float:
     return time.perf_counter() - began
 
 
-def seeds_benchmark(pairs: int, seeds: int) -> None:
-    ratios, ours, theirs = [], [], []
+def in_turn(pairs: int, theirs: Callable[[], float], ours: Callable[[str], float]) -> tuple[list[float], list[float]]:
+    """Both measured one after the other, so many times; ours in a folder of its own."""
+    measured = []
     for _ in range(pairs):
-        theirs.append(yardstick(4))
+        before = theirs()
         with tempfile.TemporaryDirectory() as folder:
-            ours.append(seeds * STEPS / stack(seeds, folder)["seconds"])
-        ratios.append(ours[-1] / theirs[-1])
+            measured.append((before, ours(folder)))
+    first, second = zip(*measured, strict=True)
+    return list(first), list(second)
+
+
+def spread(ratios: list[float]) -> str:
+    return f"{statistics.median(ratios):8.1f} (median; {min(ratios):.1f} to {max(ratios):.1f})"
+
+
+def seeds_benchmark(pairs: int, seeds: int) -> None:
+    loops, stacks = in_turn(pairs, lambda: yardstick(4), lambda folder: seeds * STEPS / stack(seeds, folder)["seconds"])
     print(f"{seeds} seeds of lecture/centered_clipped in one stack, {pairs} pairs, one thread each")
-    print(f"  stack      {statistics.median(ours):8.0f} run-steps per second (median), files written")
-    print(f"  yardstick  {statistics.median(theirs):8.0f} run-steps per second (median)")
-    print(f"  ratio      {statistics.median(ratios):8.1f} (median; {min(ratios):.1f} to {max(ratios):.1f})")
+    speed = statistics.median(stacks)
+    print(f"  stack      {speed:8.0f} run-steps per second (median), files written, picture not counted")
+    print(f"  yardstick  {statistics.median(loops):8.0f} run-steps per second (median)")
+    print(f"  ratio      {spread([ours / theirs for theirs, ours in zip(loops, stacks, strict=True)])}")
 
 
 def grid_benchmark(pairs: int) -> None:
-    ratios, ours, theirs = [], [], []
-    for _ in range(pairs):
-        theirs.append(RUNS_IN_GRID * STEPS / yardstick(3, loops=2))
-        with tempfile.TemporaryDirectory() as folder:
-            ours.append(sweep(folder))
-        ratios.append(theirs[-1] / ours[-1])
+    loops, sweeps = in_turn(pairs, lambda: RUNS_IN_GRID * STEPS / yardstick(3, loops=2), sweep)
     print(f"a sweep of {RUNS_IN_GRID} runs in 48 cells on two cores, {pairs} pairs")
-    print(f"  pgrl sweep        {statistics.median(ours):7.1f} s (median), start-up, files and summary included")
-    print(f"  two plain loops   {statistics.median(theirs):7.1f} s (median) for as many runs, side by side")
-    print(f"  ratio             {statistics.median(ratios):7.1f} (median; {min(ratios):.1f} to {max(ratios):.1f})")
+    print(f"  pgrl sweep       {statistics.median(sweeps):8.1f} s (median), start-up, files and summary included")
+    print(f"  two plain loops  {statistics.median(loops):8.1f} s (median) for as many runs, side by side")
+    print(f"  ratio            {spread([theirs / ours for theirs, ours in zip(loops, sweeps, strict=True)])}")
 
 
 def table(most: int) -> None:
@@ -131,9 +147,35 @@ def table(most: int) -> None:
         runs *= 4
 
 
+def where(seeds: int) -> None:
+    """What an epoch's parts take of a stack's time, and matrix products of what torch does in it."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    from pgrl_cli.config.layers import layers_of
+    from pgrl_cli.experiment import run
+    from pgrl_cli.resolution import resolve
+
+    torch.set_num_threads(1)
+    resolved = resolve(layers_of("lecture/centered_clipped", [f"seeds={seeds}", "epochs=20"]))
+    with tempfile.TemporaryDirectory() as folder:
+        made, _ = run(resolved, Path(folder))
+        lines = [json.loads(line) for line in (made.folder / "timing.jsonl").read_text().splitlines()]
+        with profile(activities=[ProfilerActivity.CPU]) as profiled:
+            run(resolved, Path(folder))
+    epochs = lines[len(lines) // 2 :]  # the first are warming up
+    total = sum(line["seconds"] for line in epochs)
+    own = {event.key: event.self_cpu_time_total for event in profiled.key_averages() if event.key.startswith("aten::")}
+    products = sum(own.get(f"aten::{name}", 0) for name in ("mm", "bmm", "addmm", "baddbmm"))
+    print(f"the time of {seeds} seeds of lecture/centered_clipped in one stack, one thread")
+    for part, told in PARTS.items():
+        print(f"  {told:<54} {sum(line[part] for line in epochs) / total:6.1%}")
+    print(f"  {'of all that torch does: matrix products':<54} {products / sum(own.values()):6.1%}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["seeds", "grid", "table", "one"])
+    parser.add_argument("what", choices=["seeds", "grid", "table", "where", "one"])
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--seeds", type=int, default=1024)
     parser.add_argument("--most", type=int, default=4096)
@@ -145,6 +187,8 @@ def main() -> None:
         grid_benchmark(arguments.pairs)
     elif arguments.what == "table":
         table(arguments.most)
+    elif arguments.what == "where":
+        where(arguments.seeds)
     else:
         one(arguments.seeds, arguments.folder)
 
