@@ -6,10 +6,12 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 
+from pgrl_cli.exports import exported
 from pgrl_cli.statistics import bootstrap_interval, mean, share_interval
 
 ROOT = Path(__file__).parents[1]
@@ -18,8 +20,8 @@ ROOT = Path(__file__).parents[1]
 class Page:
     """The page's lines, and where runs and pictures go while it grows."""
 
-    def __init__(self, runs: Path, pictures: Path, seeds: int, overrides: Sequence[str] = ()):
-        self.runs, self.pictures, self.seeds, self.overrides = runs, pictures, seeds, list(overrides)
+    def __init__(self, runs: Path, pictures: Path, seeds: int, draws: int | None, overrides: Sequence[str]):
+        self.runs, self.pictures, self.seeds, self.draws, self.overrides = runs, pictures, seeds, draws, overrides
         self.lines: list[str] = []
         self.ran: list[str] = []
         """Commands that no block shows yet."""
@@ -73,13 +75,6 @@ class Page:
         self.ran.append(self.typed("compare", str(a), str(b)))
         return json.loads(pgrl("compare", str(a), str(b), "--json"))
 
-    def arrays(self, run: Path) -> dict[str, np.ndarray]:
-        """A run's metrics: [step seed] each."""
-        out = self.runs / "exported.npz"
-        pgrl("runs", "export", str(run), "--format", "npz", "--out", str(out))
-        with np.load(out) as file:
-            return dict(file)
-
     def typed(self, *words: str) -> str:
         """A command as a shell takes it, folders by their names."""
         return "pgrl " + " ".join(map(self._typed, words))
@@ -105,6 +100,12 @@ def cells(folder: Path) -> dict[str, Path]:
     """A sweep's cells by their labels."""
     lines = map(json.loads, (folder / "cells.jsonl").read_text(encoding="utf-8").splitlines())
     return {line["label"]: folder / line["folder"] for line in lines}
+
+
+def arrays(run: Path) -> dict[str, np.ndarray]:
+    """A run's metrics, as `pgrl runs export --format npz` writes them: [step seed] each."""
+    with np.load(BytesIO(b"".join(exported(run, None, "npz")))) as file:
+        return dict(file)
 
 
 def listed(seeds: Sequence[int]) -> str:
