@@ -22,7 +22,7 @@ def shown():
 
 @pytest.mark.parametrize("number", [number for number, _ in TITLES])
 def test_a_finding_is_written_from_a_small_trial(tmp_path, number):
-    words = ["--seeds", "2", "--draws", "2", "--only", number, "epochs=3", "steps_per_epoch=2"]
+    words = ["epochs=3", "steps_per_epoch=2", "--seeds", "2", "--draws", "2", "--only", number]
     words += ["--out", str(tmp_path / "page.md"), "--pictures", str(tmp_path / "pictures")]
     script = ROOT / "docs" / "write_findings.py"
     ran = subprocess.run([sys.executable, script, *words], capture_output=True, text=True, check=False)
