@@ -3,18 +3,16 @@
 import json
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+from typer.testing import CliRunner
 
+from pgrl_cli.cli import app
 from pgrl_cli.exports import exported
 from pgrl_cli.statistics import bootstrap_interval, mean, share_interval
-
-ROOT = Path(__file__).parents[1]
 
 
 class Page:
@@ -89,10 +87,10 @@ class Page:
 
 
 def pgrl(*words: str) -> str:
-    """What a command prints to standard output."""
-    done = subprocess.run([sys.executable, "-m", "pgrl_cli", *words], capture_output=True, text=True, cwd=ROOT)
-    if done.returncode:
-        raise SystemExit(f"pgrl {shlex.join(words)}\n{done.stderr}")
+    """What a command prints to standard output; within this process, which has loaded everything once."""
+    done = CliRunner().invoke(app, words)
+    if done.exit_code:
+        raise SystemExit(f"pgrl {shlex.join(words)}\n{done.output}") from done.exception
     return done.stdout
 
 
