@@ -1,9 +1,10 @@
-"""How often company changes a run in float32: the same seeds alone, in a stack of 64 and in one of 1,024.
+"""How often company changes a run in float32: the same seeds each alone (`seed=k`), and in two stacks (`seeds=N`).
 
     python benchmarks/company.py [--seeds 64] [--epochs 100]
 
-Counted are runs in which any sampled token differs from those of the run alone, when the first one does, and what that
-does to the reward of the last ten epochs, run by run and in the mean.
+One stack holds these seeds, the other sixteen times as many. Counted are runs in which any sampled token differs from
+those of the run alone, when the first one does, and what that does to the reward of the last ten epochs, run by run and
+in the mean.
 """
 
 import argparse
@@ -17,14 +18,13 @@ from pgrl_cli.resolution import resolve
 from pgrl_cli.training.trainer import train
 
 
-def sampled(seeds: list[int], epochs: int, kept: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The first runs' responses [epoch run ...] and mean rewards [epoch run]."""
-    config = resolve(layers_of("lecture/centered_clipped", [f"seeds={seeds}", f"epochs={epochs}"])).config
+def sampled(seeds: str, epochs: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The responses [epoch ... prompt response token] and mean rewards [epoch ...] of a run, or of a stack's runs."""
+    config = resolve(layers_of("lecture/centered_clipped", [seeds, f"epochs={epochs}"])).config
     parts, state = assemble([config])
     records = list(train(parts, config, state))
-    responses = torch.stack([record.rollout["responses"][:kept] for record in records])
-    rewards = torch.stack([record.measures["mean_reward"][:kept] for record in records])
-    return responses, rewards
+    responses = torch.stack([record.rollout["responses"] for record in records])
+    return responses, torch.stack([record.measures["mean_reward"] for record in records])
 
 
 def main() -> None:
@@ -34,15 +34,15 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     few, epochs = arguments.seeds, arguments.epochs
-    alone = [sampled([seed], epochs, 1) for seed in range(few)]
-    responses, rewards = (torch.cat(columns, dim=1) for columns in zip(*alone, strict=True))
+    alone = [sampled(f"seed={seed}", epochs) for seed in range(few)]
+    responses, rewards = (torch.stack(columns, dim=1) for columns in zip(*alone, strict=True))  # [epoch run ...]
     print(
         f"| {few} seeds, {epochs} epochs, alone and in | runs with another token | first at epoch (median) | tokens |"
         " reward of the last ten epochs: mean (largest) shift of a run | shift of the mean |"
     )
     print("|---|---|---|---|---|---|")
     for size in (few, 16 * few):
-        theirs, their_rewards = sampled(list(range(size)), epochs, few)
+        theirs, their_rewards = (values[:, :few] for values in sampled(f"seeds={size}", epochs))
         apart = (responses != theirs).flatten(2)  # [epoch run token]
         runs = apart.any(-1).any(0)
         first = [int(apart[:, run].any(-1).int().argmax()) for run in runs.nonzero().flatten().tolist()]
