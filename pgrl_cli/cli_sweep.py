@@ -54,6 +54,8 @@ def sweep(
         from pgrl_cli import sweep as sweeps
         from pgrl_cli.config.sweep_spec import read_sweep
         from pgrl_cli.reopening import asked
+        from pgrl_cli.runs import Run, held, refuse_one_in_use
+        from pgrl_cli.stopping import raising
 
         switches = {"--retry-failed": retry_failed, "--dry-run": dry_run, "--quiet": quiet, "--json": as_json}
         switches |= {"--fail-fast": fail_fast, "--plot-cells": plot_cells, "KEY=VALUE": bool(overrides)}
@@ -65,17 +67,20 @@ def sweep(
         if folder is None:
             return
         metric, launcher = asked(folder)
-        with sweep_progress(folder.folder.name, quiet or as_json) as watch:
-            standing = sweeps.work(
-                folder,
-                sweeps.missing(folder, retry_failed),
-                launcher=launcher,
-                processes=jobs or processors(),
-                pictures=plot_cells,
-                fail_fast=fail_fast,
-                watch=watch,
-            )
-        rows, notes = sweeps.finish(folder, metric)
+        with raising(), held(folder.folder) as holding:
+            refuse_one_in_use(Run(folder.folder))
+            with sweep_progress(folder.folder.name, quiet or as_json) as watch:
+                standing = sweeps.work(
+                    folder,
+                    sweeps.missing(folder, retry_failed),
+                    launcher=launcher,
+                    processes=jobs or processors(),
+                    pictures=plot_cells,
+                    fail_fast=fail_fast,
+                    watch=watch,
+                    holding=holding,
+                )
+            rows, notes = sweeps.finish(folder, metric)
         _tell_notes(notes)
         left = len(sweeps.missing(folder, retry_failed=False))
         _tell_end(folder, rows, standing, left, given)

@@ -54,13 +54,22 @@ class Enough(Exception):
     """Raised by who sees the events: the rest need not be trained."""
 
 
-def launch(sweep: Sweep, jobs: Sequence[Job], see: See, *, processes: int, pictures: bool, own_process: bool) -> None:
+def launch(
+    sweep: Sweep,
+    jobs: Sequence[Job],
+    see: See,
+    *,
+    processes: int,
+    pictures: bool,
+    own_process: bool,
+    holding: int | None = None,
+) -> None:
     """Train stacks in so many processes side by side; with `own_process` each has a fresh one, and a log of its own.
 
     A process that dies fails its own cells and no others. On Ctrl-C, or when anything raises, such as `see`, the
     children finish the epoch they write, mark their cells and end; Ctrl-C once more kills them. None is left.
     """
-    crew = _Crew(sweep, deque(jobs), see, pictures, own_process)
+    crew = _Crew(sweep, deque(jobs), see, pictures, own_process, holding)
     try:
         crew.work(processes)
     except BaseException:
@@ -96,8 +105,12 @@ class _Child:
 class _Crew:
     """The children, what waits to be done, and what has been heard."""
 
-    def __init__(self, sweep: Sweep, waiting: deque[Job], see: See, pictures: bool, own_process: bool):
+    def __init__(
+        self, sweep: Sweep, waiting: deque[Job], see: See, pictures: bool, own_process: bool, holding: int | None
+    ):
         self.sweep, self.waiting, self.see, self.pictures, self.own_process = sweep, waiting, see, pictures, own_process
+        self.holding = () if holding is None else (holding,)
+        """What a child inherits, so that the folder is held until the last one has gone."""
         self.children: list[_Child] = []
         self.heard: queue.SimpleQueue[tuple[_Child, Event | None]] = queue.SimpleQueue()
         self.listeners: list[threading.Thread] = []
@@ -126,6 +139,7 @@ class _Crew:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
+                pass_fds=self.holding,
                 start_new_session=True,  # a Ctrl-C at the terminal reaches us alone, and we decide
                 env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path},
             )

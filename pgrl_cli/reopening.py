@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgrl_cli import cells, runs
+from pgrl_cli import cells
 from pgrl_cli.cells import Sweep
 from pgrl_cli.config import ConfigError, Problem, yaml12
 from pgrl_cli.config.problems import listed
 from pgrl_cli.config.sweep_spec import differences
 from pgrl_cli.config.sweep_words import Metric, metric_of
-from pgrl_cli.runs import Run
 
 if TYPE_CHECKING:
     from pgrl_cli.config.sweep_spec import Spec
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
 def reopened(path: Path, spec: "Spec | None", retry_failed: bool = False) -> Sweep:
     """A sweep that was begun.
 
-    Raises ConfigError where there is none, its files are damaged, it is in use, another one is asked for, or a reward
-    of the user's own has changed (unless the failed cells are to be tried again: then that may be the mend).
+    Raises ConfigError where there is none, its files are damaged, another one is asked for, or a reward of the user's
+    own has changed (unless the failed cells are to be tried again: then that may be the mend).
     """
     sweep = Sweep(path)
     shown = str(path)
@@ -36,24 +35,12 @@ def reopened(path: Path, spec: "Spec | None", retry_failed: bool = False) -> Swe
         raise ConfigError([Problem(f"cannot be resumed: {error}", shown)]) from error
     if known == 0:
         raise ConfigError([Problem("cannot be resumed: cells.jsonl is empty", shown)])
-    _refuse_one_in_use(sweep)
     if spec is not None and (changed := differences(written, spec.as_mapping())):
         fix = "leave --config out to go on as before, or start a new sweep"
         raise ConfigError([Problem(f"is another sweep: {'; '.join(changed)}; {fix}", shown)])
     if not retry_failed:
         _refuse_changed_rewards(sweep)
     return sweep
-
-
-def _refuse_one_in_use(sweep: Sweep) -> None:
-    try:
-        status = Run(sweep.folder).status()
-        in_use = runs.is_alive(status)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return  # a status that cannot be read is nobody's
-    if in_use:
-        told = f"is in use by process {status['pid']} on {status['host']}; wait for it, or stop it first"
-        raise ConfigError([Problem(told, str(sweep.folder))])
 
 
 def _refuse_changed_rewards(sweep: Sweep) -> None:

@@ -1,9 +1,6 @@
 """Going on with a run that was stopped, lost or finished: what is there to go on from, and whether it may."""
 
-import os
 import shlex
-import socket
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +25,6 @@ SCHEDULES = {"learning_rate_decay": "learning_rate", "entropy_decay": "entropy_c
 
 FREE = ("epochs", "checkpoint_period", "checkpoint_keep")
 """Keys that may be typed when a run goes on."""
-RECENT = 60.0
-"""Seconds: a folder that another machine says it has, and has written to so lately, is left to it."""
 Tell = Callable[[str], None]
 
 
@@ -74,8 +69,8 @@ def resume(
     """
     folder, config, before = asked.folder, asked.config, asked.before
     with stoppable() as stop, runs.held(folder.folder):
-        status = _status(folder)
-        refuse_one_in_use(status, folder)
+        runs.refuse_one_in_use(folder)
+        status = folder.status_or_nothing()
         if status.get("status") == "completed" and config.epochs == before.epochs:
             tell(f"it is complete, with {before.epochs} epochs; epochs={2 * before.epochs} would make it longer")
             return folder, None
@@ -122,18 +117,6 @@ def _refuse_what_does_not_fit(facts: Mapping[str, Any], index: int, run: Run, co
         digest_up_to(run.folder / name, position)
 
 
-def refuse_one_in_use(status: Mapping[str, Any], folder: Run) -> None:
-    """Raise ConfigError for a folder that a live process has, as far as its status tells: its lock is ours by now."""
-    if status.get("status") not in ("pending", "running"):
-        return
-    elsewhere = status.get("host") not in (None, socket.gethostname())
-    timing = folder.folder / "timing.jsonl"
-    lately = timing.exists() and time.time() - timing.stat().st_mtime < RECENT
-    if lately if elsewhere else runs.is_alive(status) and status.get("pid") != os.getpid() and not runs.LOCKS:
-        told = f"is in use by process {status.get('pid')} on {status.get('host')}; wait for it, or stop it first"
-        raise ConfigError([Problem(told, str(folder.folder))])
-
-
 def _refuse_what_is_no_run(path: Path) -> None:
     shown = str(path)
     if not path.is_dir():
@@ -146,15 +129,6 @@ def _refuse_what_is_no_run(path: Path) -> None:
     if (sweep / "cells.jsonl").exists() and path.resolve().parent.name == "cells":
         fix = f"pgrl sweep --resume {shlex.quote(str(sweep))} goes on with it, in the company it began in"
         raise ConfigError([Problem(f"is a cell of a sweep: {fix}", shown)])
-
-
-def _status(folder: Run) -> Mapping[str, Any]:
-    """What status.json says; nothing where it cannot be read: then nobody has the run."""
-    try:
-        status = folder.status()
-    except (OSError, ValueError):
-        return {}
-    return status if isinstance(status, dict) else {}
 
 
 def _differences(before: Config, config: Config) -> Iterator[Problem]:

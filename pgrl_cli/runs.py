@@ -10,6 +10,7 @@ import re
 import secrets
 import shutil
 import socket
+import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from pgrl_cli.config.problems import ConfigError, Problem
 from pgrl_cli.machine import process_started
 
 try:
@@ -34,6 +36,10 @@ except ImportError:  # not on Windows
 SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|(^|_)token$)")
 """Names whose values are never written; token_budget is none of them."""
 TRIES = 100
+RECENT = 60.0
+"""Seconds: a folder that another machine says it has, and has written to so lately, is left to it."""
+DYING = 1.0
+"""Seconds that those who have held a folder may take to die."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,14 @@ class Run:
     def status(self) -> dict[str, Any]:
         """What status.json says."""
         return orjson.loads((self.folder / "status.json").read_bytes())
+
+    def status_or_nothing(self) -> Mapping[str, Any]:
+        """What status.json says; nothing where it cannot be read: then nobody has the run."""
+        try:
+            status = self.status()
+        except (OSError, ValueError):
+            return {}
+        return status if isinstance(status, dict) else {}
 
     def log_traceback(self, error: BaseException) -> None:
         """Write the traceback of an error into train.log, if it can still be written."""
@@ -193,28 +207,58 @@ def redacted(words: Sequence[str]) -> list[str]:
     return kept
 
 
-class InUse(OSError):
+class InUse(ConfigError):
     """Another process has the folder."""
+
+    def __init__(self, folder: Path, who: str = "another process"):
+        super().__init__([Problem(f"is in use by {who}; wait for it, or stop it first", str(folder))])
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def held(folder: Path) -> Iterator[int | None]:
     """Hold a run's or a sweep's folder while it is entered: one process at a time. Raises InUse.
 
-    The lock goes with the process, however it ends.
+    The lock goes with the process, however it ends, and with those that inherit the descriptor that is yielded.
     """
     if not LOCKS:  # the status alone tells who has it
-        yield
+        yield None
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            flock(descriptor, LOCK_EX | LOCK_NB)
-        except BlockingIOError:
-            raise InUse(f"{folder} is in use by another process") from None
-        yield
+        _lock(descriptor, folder)
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def refuse_one_in_use(run: Run) -> None:
+    """Raise InUse for a folder that somebody else has by its status, where a lock cannot tell: its lock is ours by now.
+
+    Another machine may not see the lock. It has the folder if it has written to it lately.
+    """
+    status = run.status_or_nothing()
+    if status.get("status") not in ("pending", "running"):
+        return
+    if status.get("host") in (None, socket.gethostname()):
+        in_use = not LOCKS and is_alive(status) and status.get("pid") != os.getpid()
+    else:
+        in_use = any(time.time() - file.stat().st_mtime < RECENT for file in run.folder.iterdir() if file.is_file())
+    if in_use:
+        raise InUse(run.folder, f"process {status.get('pid')} on {status.get('host')}")
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    deadline = time.monotonic() + DYING
+    while True:
+        try:
+            flock(descriptor, LOCK_EX | LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise InUse(folder) from None
+            time.sleep(0.02)
+        except OSError:  # a file system without locks: the status alone tells
+            return
 
 
 def now() -> str:

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -34,15 +34,38 @@ class Stop:
 
 
 @contextmanager
+def raising() -> Iterator[None]:
+    """While it is entered, SIGTERM and SIGHUP raise Stopped, as SIGINT raises KeyboardInterrupt."""
+
+    def stop(number: int, _: FrameType | None) -> None:
+        raise Stopped(number)
+
+    with _handled(stop, [number for number in ASKING if number != signal.SIGINT]):
+        yield
+
+
+@contextmanager
+def _handled(handler: Callable[[int, FrameType | None], None], numbers: Sequence[int]) -> Iterator[None]:
+    """While it is entered, signals go to a handler: in the main thread, and unless they were ignored (nohup)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asking = [number for number in numbers if signal.getsignal(number) not in (signal.SIG_IGN, None)]
+    before = {number: signal.signal(number, handler) for number in asking}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+@contextmanager
 def stoppable() -> Iterator[Stop]:
     """While it is entered, SIGINT, SIGTERM and SIGHUP are noted; a second one, or no end in time, raises Stopped.
 
     Signals reach the main thread alone: in another one nothing is changed.
     """
     stop = Stop()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
 
     def ask(number: int, _: FrameType | None) -> None:
         if stop.signal is not None:
@@ -53,13 +76,9 @@ def stoppable() -> Iterator[Stop]:
     def lose_patience(*_: Any) -> None:
         raise Stopped(stop.signal or signal.SIGINT)
 
-    # A signal that was ignored when we began (nohup) stays so.
-    asking = [number for number in ASKING if signal.getsignal(number) not in (signal.SIG_IGN, None)]
-    before = {number: signal.signal(number, ask) for number in asking}
-    before[signal.SIGALRM] = signal.signal(signal.SIGALRM, lose_patience)
-    try:
-        yield stop
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with _handled(ask, ASKING), _handled(lose_patience, [signal.SIGALRM]):
+        try:
+            yield stop
+        finally:
+            if stop.signal is not None:
+                signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,6 +1,7 @@
 """A sweep from its plan to its summary: the folder is written first, then whatever is not done in it is done."""
 
 import shlex
+import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,11 +26,11 @@ FINISHED = ("completed", "failed")
 
 
 class SweepInterrupted(KeyboardInterrupt):
-    """Ctrl-C during a sweep: what was finished is kept, and the rest can be resumed."""
+    """Asked to stop during a sweep: what was finished is kept, and the rest can be resumed."""
 
-    def __init__(self, sweep: Sweep):
+    def __init__(self, sweep: Sweep, number: int = signal.SIGINT):
         super().__init__("interrupted")
-        self.sweep = sweep
+        self.sweep, self.signal = sweep, number
 
 
 def begin(spec: "Spec", plan: "Plan", runs_dir: Path, command: Sequence[str]) -> Sweep:
@@ -68,8 +69,12 @@ def work(
     pictures: bool,
     fail_fast: bool,
     watch: Watch,
+    holding: int | None = None,
 ) -> Standing:
-    """Train the wanted cells, each in its stack, and mark the sweep. Ctrl-C becomes SweepInterrupted."""
+    """Train the wanted cells, each in its stack, and mark the sweep. KeyboardInterrupt becomes SweepInterrupted.
+
+    `holding` is the descriptor that holds the sweep's folder; who trains in it holds it too.
+    """
     started = runs.now()
     jobs = _jobs(sweep, wanted)
     standing, see = watched(sweep, wanted, watch, fail_fast)
@@ -80,10 +85,19 @@ def work(
 
             launch_on_ray(sweep, jobs, see, pictures=pictures)
         else:
-            launch(sweep, jobs, see, processes=processes, pictures=pictures, own_process=launcher == "processes")
+            launch(
+                sweep,
+                jobs,
+                see,
+                processes=processes,
+                pictures=pictures,
+                own_process=launcher == "processes",
+                holding=holding,
+            )
     except KeyboardInterrupt as error:
-        _mark(sweep, "interrupted", started, 130)
-        raise SweepInterrupted(sweep) from error
+        number = getattr(error, "signal", signal.SIGINT)
+        _mark(sweep, "interrupted", started, 128 + number)
+        raise SweepInterrupted(sweep, number) from error
     except Enough:
         pass
     except BaseException as error:

@@ -12,6 +12,7 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
+from pgrl_cli import runs
 from pgrl_cli import sweep as sweeps
 from pgrl_cli.cells import Sweep
 from pgrl_cli.cli import app
@@ -337,13 +338,16 @@ def test_whatever_who_watches_raises_the_children_finish_their_epoch_and_mark_th
 
 def test_a_sweep_in_use_is_not_resumed_and_neither_is_another_one_nor_no_sweep():
     sweep = begun(GRID)
-    Sweep(sweep.folder)
-    runs_status = orjson.loads((sweep.folder / "status.json").read_bytes())
-    assert runs_status["pid"] == os.getpid()
-    with pytest.raises(ConfigError, match="is in use by process"):
-        reopened(sweep.folder, None)
-    (sweep.folder / "status.json").write_bytes(orjson.dumps(runs_status | {"process_started": 1}))
     assert reopened(sweep.folder, None).cells == sweep.cells
+    with runs.held(sweep.folder):
+        said = subprocess.run(
+            [sys.executable, "-m", "pgrl_cli", "sweep", "--resume", sweep.folder],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert said.returncode == 2
+    assert said.stderr == f"error: {sweep.folder}: is in use by another process; wait for it, or stop it first\n"
     Path("other.yaml").write_text(GRID.replace("seeds: 3", "seeds: 4"))
     with pytest.raises(ConfigError, match="is another sweep: name was grid, and is other; seeds was 3, and is 4"):
         reopened(sweep.folder, read_sweep("other.yaml"))
