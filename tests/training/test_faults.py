@@ -1,6 +1,7 @@
 """A gradient without a finite norm: the run stops before it is spoilt, and says which term was to blame."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -45,8 +46,6 @@ def first_fault(**keys):
     ],
 )
 def test_the_term_that_is_to_blame_is_named_with_its_values(keys, told):
-    import re
-
     fault, finite = first_fault(**keys)
     assert re.search(told, fault.told), fault.told
     assert finite
@@ -66,7 +65,7 @@ def test_a_failure_in_a_later_epoch_leaves_the_epochs_before_it_as_a_checkpoint(
     source = "calls = []\n\ndef points(prompt, response):\n    calls.append(1)\n"
     source += "    return 1e30 if len(calls) > 40 else sum(response)\n"
     (tmp_path / "mine.py").write_text(source)
-    keys = SHORT | {"reward_fn": "mine.py:points", "reward_scale": 1e20, "delta_mode": "centered_rewards"}
+    keys = SHORT | {"reward_fn": "mine.py:points", "reward_scale": 1e9, "delta_mode": "centered_rewards"}
     with pytest.raises(RunFailed) as failure:
         run(resolve(layers_from(keys, folder=tmp_path)), tmp_path / "runs")
     folder = failure.value.run
@@ -124,7 +123,7 @@ def test_a_failed_seed_has_nulls_from_there_on_and_a_reason(tmp_path):
     assert 0 < len(dead) < 12
     rows = folder.metrics()
     for number, told in dead.items():
-        assert "the advantages are not finite: from -inf to" in told["error"]
+        assert re.search("the advantages are not finite: from -inf to|the gradient's norm is inf", told["error"])
         assert all(row["loss"][number] is None for row in rows if row["step"] >= told["step"] // 4 * 4 + 4)
     assert all(rows[-1]["loss"][seed] is not None for seed in range(12) if seed not in dead)
 
