@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pgrl_cli import __version__, cli_results, cli_sweep
-from pgrl_cli.cli_results import runs_app
+from pgrl_cli.cli_runs import runs_app
 from pgrl_cli.config.problems import ConfigError, Problem
 from pgrl_cli.config.shipped import (
     copy,

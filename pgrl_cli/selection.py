@@ -107,7 +107,10 @@ def _refuse_unknown(keys: Sequence[str], known: Sequence[str], option: str) -> N
         if key in OTHER_WORDS:
             told = f"unknown key {key!r}: here it is spelled {OTHER_WORDS[key]!r}"
         else:
-            told = f"no run here has a key {short(key)!r}; possible: {listed(known, 100)}.{nearest(key, known)}"
+            close = nearest(key, known)
+            told = (
+                f"no run here has a key {short(key)!r}{f'.{close}' if close else f'; possible: {listed(known, 100)}'}"
+            )
         problems.append(Problem(told, option))
     if problems:
         raise ConfigError(problems)

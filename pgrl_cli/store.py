@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pgrl_cli import index
-from pgrl_cli.catalogue import Entry, cells_of, is_one, kind_of
+from pgrl_cli.catalogue import Entry, cells_of, entry_of, is_one, kind_of
 from pgrl_cli.config.problems import ConfigError, Problem, listed, nearest, short
 
 RUNS = Path("runs")
@@ -49,6 +49,25 @@ def entries_of(runs_dir: Path) -> list[Entry]:
     except OSError as error:
         fix = " `pgrl train` makes it; --runs-dir names another" if isinstance(error, FileNotFoundError) else ""
         raise ConfigError([Problem(f"{error.strerror}.{fix}", short(str(runs_dir)))]) from error
+
+
+def under(words: Sequence[str], runs_dir: Path, with_cells: bool = False) -> list[Entry]:
+    """The runs and sweeps that words mean: those in a folder, a run by itself, of a sweep its cells; each once.
+
+    Without words all of `runs_dir`. Raises ConfigError.
+    """
+    found: dict[Path, Entry] = {}
+    for word in words or [str(runs_dir)]:
+        path = Path(word)
+        if path.is_dir() and not is_one(path):
+            here = entries_of(path)
+        else:
+            path = resolved(word, runs_dir)
+            here = (list(cells_of(path)) if kind_of(path) == "sweep" else []) or [entry_of(path)]
+        for entry in here:
+            cells = cells_of(entry.path) if with_cells and entry.kind == "sweep" else ()
+            found |= {each.path.resolve(): each for each in (entry, *cells)}
+    return list(found.values())
 
 
 def short_ids(names: Sequence[str]) -> dict[str, str]:

@@ -100,7 +100,7 @@ def restorable(words: Sequence[str], runs_dir: Path) -> list[Discarded]:
     """What words mean of the trash, by the names and ids that runs have, or by its place there. Raises ConfigError."""
     there = discarded(runs_dir)
     chosen: dict[Path, Discarded] = {}
-    problems = []
+    problems: list[Problem] = []
     for word in words:
         name = Path(word).name  # what was typed to remove it is good enough
         by_place = {each.folder: each for each in there if each.token == name}
@@ -147,9 +147,9 @@ def _refused(path: Path, runs_dir: Path) -> str | None:
         return None  # only the link goes
     if not is_one(path):
         return "is no run: it has neither status.json nor config.yaml"
-    if entry_of(path).status in ("pending", "running"):
-        return "is still running; stop it first"
-    return None
+    entry = entry_of(path)
+    in_use = entry.status in ("pending", "running") and entry.facts.get("pid") is not None
+    return f"is in use by process {entry.facts['pid']} on {entry.facts.get('host')}; stop it first" if in_use else None
 
 
 def _bin(runs_dir: Path) -> Path:
