@@ -16,8 +16,8 @@ import orjson
 from pgrl_cli import runs
 from pgrl_cli.cells import Cell, Sweep
 from pgrl_cli.config.problems import ConfigError
-from pgrl_cli.folders import in_words, seeds_of
-from pgrl_cli.small_files import mapping_of, plain, status_of, written_word
+from pgrl_cli.folders import seeds_of
+from pgrl_cli.small_files import Unreadable, mapping_of, plain, status_of, written_word
 
 TOLD_BY = ("status.json", "config.yaml", "sweep.yaml")
 """The files that an entry is read from."""
@@ -57,8 +57,8 @@ def entry_of(path: Path, kind: str | None = None) -> Entry:
     try:
         told = status_of(path)
         config = _sweep_config(path) if kind == "sweep" else mapping_of(path / "config.yaml")
-    except (OSError, ValueError, ConfigError) as error:
-        problem = error.problems[0].message if isinstance(error, ConfigError) else in_words(error)
+    except (Unreadable, ConfigError) as error:
+        problem = str(error).splitlines()[0]
         return Entry(path, kind, facts | {"error": problem}, problem)
     facts["name"] = config.get("name", facts["name"])
     facts["status"] = _standing(told)

@@ -14,7 +14,7 @@ import orjson
 
 from pgrl_cli import __version__, runs
 from pgrl_cli.catalogue import TOLD_BY, UNFINISHED, Entry, entry_of, is_one
-from pgrl_cli.small_files import text_of
+from pgrl_cli.small_files import Unreadable, json_of
 
 INDEX = ".index.json"
 FORM = f"pgrl {__version__}, 1"
@@ -83,8 +83,8 @@ def _believed(path: Path, told: Any, stamp: Stamp) -> Entry | None:
 
 def _remembered(runs_dir: Path) -> Mapping[str, Any]:
     try:
-        told = orjson.loads(text_of(runs_dir / INDEX, LONGEST))
-    except (OSError, ValueError):
+        told = json_of(runs_dir / INDEX, LONGEST)
+    except Unreadable:
         return {}
     if not isinstance(told, dict) or told.get("form") != FORM or not isinstance(told.get("entries"), dict):
         return {}

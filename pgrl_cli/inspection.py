@@ -5,13 +5,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from pgrl_cli.catalogue import UNFINISHED, Entry, entry_of
 from pgrl_cli.config.problems import ConfigError
 from pgrl_cli.run_table import visible
 from pgrl_cli.selection import as_text
-from pgrl_cli.small_files import mapping_of, plain, status_of, text_of
+from pgrl_cli.small_files import Unreadable, json_of, mapping_of, plain, status_of, text_of
 
 PROCESS = ("status", "pid", "process_started", "host", "exit_code", "started", "finished")
 NO_NUMBERS = (*PROCESS, "error", "picture_error", "files", "seeds", "cells")
@@ -81,8 +79,8 @@ def numbers_of(told: Mapping[str, Any]) -> dict[str, Any]:
 def made_with(path: Path) -> dict[str, Any]:
     """What provenance.json says, flat; nothing where it cannot be read."""
     try:
-        told = orjson.loads(text_of(path / "provenance.json"))
-    except (OSError, ValueError):
+        told = json_of(path / "provenance.json")
+    except Unreadable:
         return {}
     return (
         {key.removeprefix("packages."): value for key, value in _flat(plain(told)).items()}
@@ -174,21 +172,21 @@ def _failed_seeds(told: Mapping[str, Any]) -> dict[str, Any]:
 def _status(path: Path) -> dict[str, Any]:
     try:
         return status_of(path)
-    except (OSError, ValueError):
+    except Unreadable:
         return {}
 
 
 def _config(path: Path, kind: str) -> dict[str, Any]:
     try:
         return mapping_of(path / ("sweep.yaml" if kind == "sweep" else "config.yaml"))
-    except (OSError, ValueError, ConfigError):
+    except (Unreadable, ConfigError):
         return {}
 
 
 def _command(path: Path) -> str | None:
     try:
         return text_of(path / "command.txt").strip()
-    except (OSError, ValueError):
+    except Unreadable:
         return None
 
 

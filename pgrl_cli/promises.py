@@ -14,8 +14,8 @@ import orjson
 from pgrl_cli.catalogue import Entry, entry_of
 from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, short
 from pgrl_cli.file_faults import checkpoint_faults, digest_faults, links_out, picture_faults
-from pgrl_cli.folders import in_words, seeds_of
-from pgrl_cli.small_files import mapping_of, status_of, text_of
+from pgrl_cli.folders import seeds_of
+from pgrl_cli.small_files import Unreadable, json_of, mapping_of, status_of
 
 STATUSES = ("pending", "running", "completed", "failed", "interrupted")
 WRITTEN_BY_ALL = ("provenance.json",)
@@ -65,8 +65,8 @@ class Folder:
     def read_status(self) -> None:
         try:
             self.status = status_of(self.path)
-        except (OSError, ValueError) as error:
-            return self.tell("status.json", in_words(error))
+        except Unreadable as error:
+            return self.tell("status.json", error.message)
         if self.status["status"] not in STATUSES:
             self.tell("status.json", f"the status is {short(self.status['status'])!r}; possible: {listed(STATUSES)}")
 
@@ -75,8 +75,8 @@ class Folder:
             self.config = mapping_of(self.path / "config.yaml")
         except ConfigError as error:
             self.found += [Problem(p.message, str(self.path / "config.yaml"), p.line) for p in error.problems]
-        except (OSError, ValueError) as error:
-            self.tell("config.yaml", in_words(error))
+        except Unreadable as error:
+            self.tell("config.yaml", error.message)
         else:
             self.found += _unresolved(self.path / "config.yaml")
 
@@ -86,9 +86,9 @@ class Folder:
                 self.tell(name, "there is no such file")
         if (self.path / "provenance.json").is_file():
             try:
-                orjson.loads(text_of(self.path / "provenance.json"))
-            except (OSError, ValueError) as error:
-                self.tell("provenance.json", f"is damaged: {in_words(error)}")
+                json_of(self.path / "provenance.json")
+            except Unreadable as error:
+                self.tell("provenance.json", error.message)
 
     def read_metrics(self) -> None:
         per_epoch, epochs = self.config.get("steps_per_epoch"), self.config.get("epochs")

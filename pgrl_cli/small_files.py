@@ -17,40 +17,50 @@ LONGEST = 1 << 24
 """Bytes of a status.json; one of a hundred thousand seeds has them."""
 
 
+class Unreadable(ValueError):
+    """A small file that is missing or damaged: which, and what is wrong with it."""
+
+    def __init__(self, file: str, message: str):
+        super().__init__(f"{file}: {message}")
+        self.message = message
+
+
 def text_of(path: Path, longest: int = LONGEST) -> str:
-    """The text of a small file. Raises OSError, or ValueError where it is no file, too long, or no text."""
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
-        raise ValueError(f"{path.name} is no file")
-    if found.st_size > longest:
-        raise ValueError(f"{path.name} is longer than {longest} bytes")
+    """The text of a small file. Raises Unreadable where there is none, or it is no file, too long, or no text."""
     try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise Unreadable(path.name, "is no file")
+        if found.st_size > longest:
+            raise Unreadable(path.name, f"is longer than {longest} bytes")
         return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise Unreadable(path.name, str(error.strerror)) from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path.name} is not text in UTF-8") from error
+        raise Unreadable(path.name, "is not text in UTF-8") from error
+
+
+def json_of(path: Path, longest: int = LONGEST) -> Any:
+    """What a small JSON file says. Raises Unreadable."""
+    try:
+        return orjson.loads(text_of(path, longest))
+    except orjson.JSONDecodeError as error:
+        raise Unreadable(path.name, f"is damaged: {error}") from error
 
 
 def status_of(path: Path) -> dict[str, Any]:
-    """What status.json says. Raises OSError, or ValueError where it is damaged."""
-    try:
-        told = orjson.loads(text_of(path / "status.json"))
-    except OSError as error:
-        raise ValueError(f"status.json: {error.strerror}") from error
-    except orjson.JSONDecodeError as error:
-        raise ValueError(f"status.json is damaged: {error}") from error
+    """What status.json says. Raises Unreadable."""
+    told = json_of(path / "status.json")
     if not isinstance(told, dict) or not isinstance(told.get("status"), str):
-        raise ValueError("status.json is damaged: it has no status")
+        raise Unreadable("status.json", "is damaged: it has no status")
     return told
 
 
 def mapping_of(path: Path) -> dict[str, Any]:
-    """A YAML file's map, its values as JSON has them. Raises ValueError, or ConfigError where it is no YAML."""
-    try:
-        written = yaml12.read(text_of(path), path.name)
-    except OSError as error:
-        raise ValueError(f"{path.name}: {error.strerror}") from error
+    """A YAML file's map, its values as JSON has them. Raises Unreadable, or ConfigError where it is no YAML."""
+    written = yaml12.read(text_of(path), path.name)
     if not isinstance(written, dict):
-        raise ValueError(f"{path.name} is no map of keys to values")
+        raise Unreadable(path.name, "is no map of keys to values")
     return {written_word(key): plain(value) for key, value in written.items()}
 
 

@@ -77,7 +77,7 @@ def short_ids(names: Sequence[str]) -> dict[str, str]:
     while waiting:
         tails = Counter(name[-length:] for name in names)
         for name in waiting:
-            if (tails[name[-length:]] == 1 and name[-length] != "-") or len(name) <= length:
+            if len(name) <= length or (tails[name[-length:]] == 1 and name[-length] != "-"):
                 ids[name] = name[-length:]
         waiting = [name for name in waiting if name not in ids]
         length += 1
@@ -119,8 +119,9 @@ def _of_id(word: str, runs_dir: Path, kind: str | None) -> Path:
         )
     head, slash, rest = word.partition("/")
     found = entries_of(runs_dir)
-    if kind in ("run", "sweep") and not slash:
-        found = [entry for entry in found if entry.kind == kind] or found
+    if not slash:  # of several the ones that are wanted come first
+        wanted = [entry for entry in found if entry.kind == kind]
+        found = wanted if matching(word, _names(wanted)) or (word == LATEST and wanted) else found
     nothing = f"{nothing}; nor has {runs_dir} a run of that id or name"
     if head == LATEST and found:
         path = found[0].path

@@ -16,14 +16,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from pgrl_cli import runs, store
 from pgrl_cli.catalogue import entry_of, is_one, kind_of
 from pgrl_cli.config.problems import ConfigError, Problem, short
-from pgrl_cli.small_files import text_of
+from pgrl_cli.small_files import Unreadable, json_of
 
 TRASH = ".trash"
 RECORD = "record.json"
@@ -166,8 +163,8 @@ def _is_own_folder(path: Path) -> bool:
 
 def _record(place: Path) -> dict[str, str]:
     try:
-        told: Any = orjson.loads(text_of(place / RECORD))
-    except (OSError, ValueError):
+        told = json_of(place / RECORD)
+    except Unreadable:
         return {}
     return {key: value for key, value in told.items() if isinstance(value, str)} if isinstance(told, dict) else {}
 

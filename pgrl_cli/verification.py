@@ -6,10 +6,9 @@ from pathlib import Path
 
 from pgrl_cli.catalogue import cells_of, kind_of
 from pgrl_cli.cells import Sweep
-from pgrl_cli.config.problems import ConfigError, Problem
-from pgrl_cli.folders import in_words
+from pgrl_cli.config.problems import ConfigError, Problem, short
 from pgrl_cli.promises import Folder
-from pgrl_cli.small_files import mapping_of, status_of
+from pgrl_cli.small_files import Unreadable, mapping_of, status_of
 
 FINISHED = ("completed", "failed")
 PLACE = re.compile(r".*?:(\d+): (.*)", re.DOTALL)
@@ -30,14 +29,14 @@ def _sweep_faults(path: Path) -> Iterator[Problem]:
     status = None
     try:
         status = status_of(path)["status"]
-    except (OSError, ValueError) as error:
-        yield Problem(in_words(error), str(path / "status.json"))
+    except Unreadable as error:
+        yield Problem(error.message, str(path / "status.json"))
     yield from _spec_faults(path / "sweep.yaml")
     try:
         cells = Sweep(path).cells
     except (OSError, ValueError, TypeError) as error:
         place = PLACE.fullmatch(str(error))
-        message, line = (place[2], int(place[1])) if place else (in_words(error), None)
+        message, line = (place[2], int(place[1])) if place else (_told(error), None)
         yield Problem(message, str(path / "cells.jsonl"), line)
         return
     known = {path / cell.folder for cell in cells}
@@ -56,8 +55,8 @@ def _spec_faults(path: Path) -> Iterator[Problem]:
         yield from (Problem(message, str(path)) for message in wrong)
     except ConfigError as error:
         yield from (Problem(problem.message, str(path), problem.line) for problem in error.problems)
-    except (OSError, ValueError) as error:
-        yield Problem(in_words(error), str(path))
+    except Unreadable as error:
+        yield Problem(error.message, str(path))
 
 
 def _cell_faults(folder: Path, sweep_is_done: bool) -> Iterator[Problem]:
@@ -71,3 +70,7 @@ def _cell_faults(folder: Path, sweep_is_done: bool) -> Iterator[Problem]:
         yield from cell.faults()
         if sweep_is_done and cell.entry.status not in (*FINISHED, "damaged"):
             yield Problem(f"is {cell.entry.status}, but the sweep is done", str(folder / "status.json"))
+
+
+def _told(error: Exception) -> str:
+    return str(error.strerror) if isinstance(error, OSError) else short(str(error), 200).removeprefix("cells.jsonl ")
