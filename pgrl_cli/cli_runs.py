@@ -211,7 +211,7 @@ def _agree(question: str, yes: bool) -> None:
     """Ask before something goes. Raises ConfigError where nobody can answer; a no ends the command."""
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not _is_terminal():
         raise ConfigError([Problem(f"would {question}; there is no terminal to ask on, so say --yes", "rm")])
     try:
         agreed = typer.confirm(f"{question}?", err=True)
@@ -224,3 +224,7 @@ def _agree(question: str, yes: bool) -> None:
 
 def _counted(count: int) -> str:
     return f"{count} run{'' if count == 1 else 's'}"
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty()
