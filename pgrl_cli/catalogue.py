@@ -16,6 +16,7 @@ import orjson
 from pgrl_cli import runs
 from pgrl_cli.cells import Cell, Sweep
 from pgrl_cli.config.problems import ConfigError
+from pgrl_cli.config.shipped import is_file, is_folder
 from pgrl_cli.folders import seeds_of
 from pgrl_cli.small_files import Unreadable, mapping_of, plain, status_of, written_word
 
@@ -46,7 +47,7 @@ class Entry:
 
 def is_one(path: Path) -> bool:
     """Whether a folder is a run or a sweep, or what is left of one."""
-    return any((path / name).is_file() for name in OWN_FILES) or (path.is_dir() and bool(NAMED.fullmatch(path.name)))
+    return any(is_file(path / name) for name in OWN_FILES) or (is_folder(path) and bool(NAMED.fullmatch(path.name)))
 
 
 def entry_of(path: Path, kind: str | None = None) -> Entry:
@@ -89,10 +90,10 @@ def cells_of(path: Path) -> Iterator[Entry]:
 
 def kind_of(path: Path) -> str:
     """Whether a folder is a run, a sweep or a cell, as far as its files' names say."""
-    if (path / "cells.jsonl").is_file() or (path / "sweep.yaml").is_file():
+    if is_file(path / "cells.jsonl") or is_file(path / "sweep.yaml"):
         return "sweep"
     parents = path.absolute().parents
-    return "cell" if len(parents) > 1 and (parents[1] / "cells.jsonl").is_file() else "run"
+    return "cell" if len(parents) > 1 and is_file(parents[1] / "cells.jsonl") else "run"
 
 
 def _nested(value: Any) -> bool:

@@ -1,5 +1,6 @@
 """What can be wrong with single files of a run folder: links, sizes and digests, the picture, checkpoints."""
 
+import os
 import re
 from collections.abc import Iterator
 from hashlib import file_digest
@@ -19,13 +20,10 @@ def problems_of_checkpoint(path: Path) -> list[str]:
 
 def links_out(path: Path) -> list[Problem]:
     """The links in a run folder that lead out of it."""
-    home = path.resolve()
+    home = os.path.realpath(path)
     links = [found for found in path.rglob("*") if found.is_symlink()]
-    return [
-        Problem("is a link that leads out of the run folder", str(link))
-        for link in links
-        if not link.resolve().is_relative_to(home)
-    ]
+    out = [link for link in links if not Path(os.path.realpath(link)).is_relative_to(home)]
+    return [Problem("is a link that leads out of the run folder", str(link)) for link in out]
 
 
 def digest_faults(path: Path, files: Any) -> Iterator[Problem]:

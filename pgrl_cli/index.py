@@ -14,6 +14,7 @@ import orjson
 
 from pgrl_cli import __version__, runs
 from pgrl_cli.catalogue import TOLD_BY, UNFINISHED, Entry, entry_of, is_one
+from pgrl_cli.config.shipped import is_folder
 from pgrl_cli.small_files import Unreadable, json_of
 
 INDEX = ".index.json"
@@ -30,7 +31,7 @@ def entries(runs_dir: Path) -> list[Entry]:
     found: list[Entry] = []
     settled: dict[str, Any] = {}
     for path in sorted(runs_dir.iterdir()):
-        if path.name.startswith(".") or not path.is_dir() or (stamp := _stamp(path)) is None:
+        if path.name.startswith(".") or not is_folder(path) or (stamp := _stamp(path)) is None:
             continue
         entry = _believed(path, known.get(path.name), stamp)
         if entry is None:

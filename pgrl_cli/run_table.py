@@ -57,8 +57,8 @@ def as_csv(rows: Sequence[Facts]) -> str:
 
 
 def visible(text: str) -> str:
-    """A text as it may stand on a screen: what would steer the screen is a question mark."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    """A text as it may stand on one line of a screen: what would steer the screen is a question mark."""
+    return "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in text)
 
 
 def _shown(row: Facts) -> dict[str, str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pgrl_cli import index
 from pgrl_cli.catalogue import Entry, cells_of, entry_of, is_one, kind_of
 from pgrl_cli.config.problems import ConfigError, Problem, listed, nearest, short
+from pgrl_cli.config.shipped import is_folder
 
 RUNS = Path("runs")
 """Where runs lie unless somebody says otherwise."""
@@ -46,9 +47,11 @@ def entries_of(runs_dir: Path) -> list[Entry]:
     """The runs and sweeps of a folder, the newest first. Raises ConfigError where there is no such folder."""
     try:
         return index.entries(runs_dir)
+    except FileNotFoundError as error:
+        told = f"there is no such folder; `pgrl train --runs-dir {runs_dir}` makes it"
+        raise ConfigError([Problem(told, short(str(runs_dir)))]) from error
     except OSError as error:
-        fix = " `pgrl train` makes it; --runs-dir names another" if isinstance(error, FileNotFoundError) else ""
-        raise ConfigError([Problem(f"{error.strerror}.{fix}", short(str(runs_dir)))]) from error
+        raise ConfigError([Problem(f"cannot be read: {error.strerror}", short(str(runs_dir)))]) from error
 
 
 def under(words: Sequence[str], runs_dir: Path, with_cells: bool = False) -> list[Entry]:
@@ -56,18 +59,18 @@ def under(words: Sequence[str], runs_dir: Path, with_cells: bool = False) -> lis
 
     Without words all of `runs_dir`. Raises ConfigError.
     """
-    found: dict[Path, Entry] = {}
-    for word in words or [str(runs_dir)]:
-        path = Path(word)
-        if path.is_dir() and not is_one(path):
-            here = entries_of(path)
-        else:
-            path = resolved(word, runs_dir)
-            here = (list(cells_of(path)) if kind_of(path) == "sweep" else []) or [entry_of(path)]
-        for entry in here:
-            cells = cells_of(entry.path) if with_cells and entry.kind == "sweep" else ()
-            found |= {each.path.resolve(): each for each in (entry, *cells)}
+    found: dict[str, Entry] = {}
+    for entry in [entry for word in words for entry in _meant(word, runs_dir)] if words else entries_of(runs_dir):
+        cells = cells_of(entry.path) if with_cells and entry.kind == "sweep" else ()
+        found |= {os.path.realpath(each.path): each for each in (entry, *cells)}
     return list(found.values())
+
+
+def _meant(word: str, runs_dir: Path) -> list[Entry]:
+    if word and is_folder(Path(word)) and not is_one(Path(word)):
+        return entries_of(Path(word))
+    path = resolved(word, runs_dir)
+    return (list(cells_of(path)) if kind_of(path) == "sweep" else []) or [entry_of(path)]
 
 
 def short_ids(names: Sequence[str]) -> dict[str, str]:
@@ -113,28 +116,46 @@ def one_of(word: str, names: Mapping[str, str], nothing: str) -> str:
 
 def _of_id(word: str, runs_dir: Path, kind: str | None) -> Path:
     nothing = "there is no such folder, and no folder of that pattern"
-    if not runs_dir.is_dir():
+    if not is_folder(runs_dir):
         raise ConfigError(
             [Problem(f"{nothing}; nor is there a folder {runs_dir}, where runs lie", short(word) or "''")]
         )
     head, slash, rest = word.partition("/")
     found = entries_of(runs_dir)
-    if not slash:  # of several the ones that are wanted come first
-        wanted = [entry for entry in found if entry.kind == kind]
-        found = wanted if matching(word, _names(wanted)) or (word == LATEST and wanted) else found
-    nothing = f"{nothing}; nor has {runs_dir} a run of that id or name"
-    if head == LATEST and found:
-        path = found[0].path
-    else:
-        path = runs_dir / one_of(head if slash else word, _names(found), nothing)
-    if not slash:
-        return path
-    cells = [Entry(cell.path, cell.kind, {**cell.facts, "name": cell.facts["label"]}) for cell in cells_of(path)]
-    return path / "cells" / one_of(rest.removeprefix("cells/"), _names(cells), f"{path} has no such cell")
+    if slash:
+        sweep = _among(head, found, f"{nothing}; nor has {runs_dir} a sweep of that id or name")
+        return _among(rest.removeprefix("cells/"), list(cells_of(sweep)), f"{sweep} has no such cell")
+    wanted = [entry for entry in found if entry.kind == kind]  # of several the ones that are wanted come first
+    if word == LATEST and found:
+        return (wanted or found)[0].path
+    if matching(word, _names(wanted)):
+        found = wanted
+    elif word and not matching(word, _names(found)):
+        found = _cells_called(word, found) or found
+    return _among(word, found, f"{nothing}; nor has {runs_dir} a run of that id or name")
+
+
+def _among(word: str, found: Sequence[Entry], nothing: str) -> Path:
+    """The path of the one entry that a word means. Raises ConfigError."""
+    if word == LATEST and found:
+        return found[0].path
+    name = one_of(word, _names(found), nothing)
+    paths = [entry.path for entry in found if entry.path.name == name]
+    if len(paths) > 1:
+        raise ConfigError([Problem(f"may be any of {len(paths)}: {listed(paths, SHOWN)}; write its path", short(word))])
+    return paths[0]
+
+
+def _cells_called(word: str, found: Sequence[Entry]) -> list[Entry]:
+    """The cells of all sweeps, where one of them is called so."""
+    cells = [cell for entry in found if entry.kind == "sweep" for cell in cells_of(entry.path)]
+    return cells if matching(word, _names(cells)) else []
 
 
 def _names(found: Iterable[Entry]) -> dict[str, str]:
-    return {entry.path.name: str(entry.facts["name"]) for entry in found}
+    return {
+        entry.path.name: str(entry.facts["label"] if entry.kind == "cell" else entry.facts["name"]) for entry in found
+    }
 
 
 def _ends_with(folder: str, word: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from by_hand import rewards, run_folder, sweep_folder
 
-from pgrl_cli import index, runs, store, trash, verification
+from pgrl_cli import folders, index, runs, store, trash, verification
 from pgrl_cli.catalogue import Entry, entry_of
 from pgrl_cli.config.layers import layers_from
 from pgrl_cli.config.problems import ConfigError
@@ -135,6 +135,28 @@ def test_values_that_json_cannot_hold_are_facts_all_the_same() -> None:
     facts = entry("3fa9c1").facts
     assert (facts["name"], facts["huge"], facts["seed_count"]) == ([1, None], None, None)
     assert isinstance(facts["big"], str)
+
+
+def test_a_folder_whose_name_is_no_unicode_or_that_may_not_be_read_is_listed_with_the_others(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made("3fa9c1")
+    strange = here / os.fsdecode(b"\xff\xfe")
+    made("77bb00").rename(strange)
+    closed = made("88bb00")
+    stat = Path.stat
+
+    def refused(path: Path, **more: Any) -> os.stat_result:
+        if path.parent == closed.absolute():
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return stat(path, **more)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    for _ in range(2):
+        found = {found.path.name: found for found in entries_of(here)}
+        assert found[strange.name].status == "completed"
+        assert found[closed.name].problem == "status.json: Permission denied"
+        assert len(found) == 3
 
 
 def _utc(stamp: str) -> str:
@@ -311,6 +333,9 @@ def test_a_cell_is_found_below_its_sweep_and_a_kind_can_be_asked_for() -> None:
     assert (resolved("latest"), resolved("latest", kind="run")) == (sweep, run_path)
     assert "is a sweep; a run is wanted here" in refusal(lambda: resolved("grid", kind="run"))
     assert "has no such cell" in refusal(lambda: resolved("grid/clip=0.3"))
+    assert resolved("clip=0.2") == resolved("00000001") == cells[1]
+    shutil.copytree(sweep, sweep.with_name("2026-11-30_09-15-10-grid-bbbbbb"))
+    assert "may be any of 2: runs/" in refusal(lambda: resolved("clip=0.2"))
 
 
 def test_short_ids_are_the_fewest_last_letters_that_are_ones_own() -> None:
@@ -374,6 +399,13 @@ def test_a_link_goes_and_comes_back_and_is_deleted_as_a_link(here: Path) -> None
     purge(here)
     assert not any((here / ".trash").iterdir())
     assert (target / "metrics.jsonl").is_file()
+
+
+def test_what_is_in_the_trash_is_found_by_nothing_else(here: Path) -> None:
+    made("3fa9c1", "mine")
+    discard(here / made("77bb00", "other").name)
+    assert [found.path.name[-6:] for found in folders.found([here])] == ["3fa9c1"]
+    assert "nor has" in refusal(lambda: resolved("other"))
 
 
 def test_a_trash_that_leads_elsewhere_is_refused(here: Path) -> None:
@@ -543,6 +575,10 @@ SINGLE_FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "half a picture": (
         lambda path: (path / "curves.png").write_bytes((path / "curves.png").read_bytes()[:-1]),
         "curves.png: is a PNG that is cut off",
+    ),
+    "pipe": (
+        lambda path: (path / "timing.jsonl").unlink() or _pipe(path / "timing.jsonl"),
+        "timing.jsonl: there is no",
     ),
     "link": (lambda path: (path / "mine").symlink_to("/etc/passwd"), "mine: is a link that leads out of the run fold"),
 }
