@@ -55,6 +55,7 @@ def entry_of(path: Path, kind: str | None = None) -> Entry:
     kind = kind or kind_of(path)
     facts: dict[str, Any] = {"kind": kind, "name": _name_without_stamp(path.name), "status": "damaged"}
     facts |= {"started": _stamp(path.name), "epochs_done": None, "seed_count": None}
+    facts |= {"label": written_word(path.name.rpartition("-")[0] or path.name)} if kind == "cell" else {}
     try:
         told = status_of(path)
         config = _sweep_config(path) if kind == "sweep" else mapping_of(path / "config.yaml")
@@ -69,8 +70,6 @@ def entry_of(path: Path, kind: str | None = None) -> Entry:
         facts |= _cell_counts(path, told)
     else:
         facts["epochs_done"] = _epochs_done(path, told, facts["status"])
-    if kind == "cell":
-        facts["label"] = path.name.rpartition("-")[0] or path.name
     facts |= {key: value for key, value in config.items() if key not in facts}
     ours = {*facts, "epochs", "seeds"}
     facts |= {key: plain(value) for key, value in told.items() if key not in ours and not _nested(value)}

@@ -82,11 +82,8 @@ def made_with(path: Path) -> dict[str, Any]:
         told = json_of(path / "provenance.json")
     except Unreadable:
         return {}
-    return (
-        {key.removeprefix("packages."): value for key, value in _flat(plain(told)).items()}
-        if isinstance(told, dict)
-        else {}
-    )
+    flat = _flat(plain(told)) if isinstance(told, dict) else {}
+    return {key.removeprefix("packages."): value for key, value in flat.items()}
 
 
 def checkpoints_of(path: Path) -> list[Path]:

@@ -12,6 +12,7 @@ import orjson
 
 from pgrl_cli.config import yaml12
 from pgrl_cli.config.problems import brief
+from pgrl_cli.config.yaml12 import DEEPEST
 
 LONGEST = 1 << 24
 """Bytes of a status.json; one of a hundred thousand seeds has them."""
@@ -43,9 +44,12 @@ def text_of(path: Path, longest: int = LONGEST) -> str:
 def json_of(path: Path, longest: int = LONGEST) -> Any:
     """What a small JSON file says. Raises Unreadable."""
     try:
-        return orjson.loads(text_of(path, longest))
+        told = orjson.loads(text_of(path, longest))
     except orjson.JSONDecodeError as error:
         raise Unreadable(path.name, f"is damaged: {error}") from error
+    if _is_deep(told):
+        raise Unreadable(path.name, f"has more than {DEEPEST} lists or maps inside each other")
+    return told
 
 
 def status_of(path: Path) -> dict[str, Any]:
@@ -79,3 +83,12 @@ def plain(value: Any) -> Any:
 
 def written_word(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether there are more lists and maps inside each other than in any file of ours."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        nested = [each for each in level if isinstance(each, dict | list)]
+        level = [part for each in nested for part in (each.values() if isinstance(each, dict) else each)]
+    return any(isinstance(each, dict | list) for each in level)

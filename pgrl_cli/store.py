@@ -20,7 +20,7 @@ SHOWN = 8
 
 
 def resolved(word: str | Path, runs_dir: Path = RUNS, kind: str | None = None) -> Path:
-    """The folder of the run, sweep or cell that a word means; `kind` says that it must be one of these.
+    """The folder of the run, sweep or cell that a word means; `kind` says which it must be: a cell is a run, too.
 
     A path that exists wins; else it is an id in `runs_dir`, and SWEEP/CELL means a cell.
     Raises ConfigError where it means none, or several: then they are named.
@@ -31,8 +31,9 @@ def resolved(word: str | Path, runs_dir: Path = RUNS, kind: str | None = None) -
             raise ConfigError([Problem(_no_run(path), short(str(word)))])
     else:
         path = _of_id(str(word).rstrip("/"), runs_dir, kind)
-    if kind is not None and kind_of(path) != kind:
-        raise ConfigError([Problem(f"is a {kind_of(path)}; a {kind} is wanted here", short(str(word)))])
+    here = kind_of(path)
+    if kind is not None and here != kind and (here, kind) != ("cell", "run"):
+        raise ConfigError([Problem(f"is a {here}; a {kind} is wanted here", short(str(word)))])
     return path
 
 
@@ -117,9 +118,8 @@ def one_of(word: str, names: Mapping[str, str], nothing: str) -> str:
 def _of_id(word: str, runs_dir: Path, kind: str | None) -> Path:
     nothing = "there is no such folder, and no folder of that pattern"
     if not is_folder(runs_dir):
-        raise ConfigError(
-            [Problem(f"{nothing}; nor is there a folder {runs_dir}, where runs lie", short(word) or "''")]
-        )
+        told = f"{nothing}; nor is there a folder {runs_dir}, where runs lie"
+        raise ConfigError([Problem(told, short(word) or "''")])
     head, slash, rest = word.partition("/")
     found = entries_of(runs_dir)
     if slash:
@@ -153,9 +153,8 @@ def _cells_called(word: str, found: Sequence[Entry]) -> list[Entry]:
 
 
 def _names(found: Iterable[Entry]) -> dict[str, str]:
-    return {
-        entry.path.name: str(entry.facts["label"] if entry.kind == "cell" else entry.facts["name"]) for entry in found
-    }
+    """What each one is called, by its folder's name."""
+    return {each.path.name: str(each.facts["label" if each.kind == "cell" else "name"]) for each in found}
 
 
 def _ends_with(folder: str, word: str) -> bool:

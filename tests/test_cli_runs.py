@@ -321,6 +321,41 @@ def test_what_train_and_sweep_write_is_whole() -> None:
     assert (said.code, said.out) == (1, f"{cell}/metrics.jsonl:21: is torn: the last 8 bytes are no whole line\n")
 
 
+DAMAGE = (
+    b"",
+    b"\0\xff",
+    b"[]",
+    b"3",
+    b'{"status": "completed", "started": 3, "epochs": [], "cells": 7, "seeds": {}}',
+    b"[" * 900 + b"]" * 900,
+    b'{"a":' * 500 + b"1" + b"}" * 500,
+    b"a: &a [*a]\n",
+    b"status: {a: 1}\nseeds: -1\n",
+)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_whatever_lies_in_a_folder_no_command_ends_in_a_traceback(damage: bytes) -> None:
+    words = ["--config", "lecture/two_state", "epochs=1", "-q"]
+    trained = Path(CliRunner().invoke(app, ["train", *words], env=PLAIN).stdout.strip())
+    cells = sweep_folder(Path("runs/2026-11-30_09-15-00-grid-aaaaaa"), [{"clip": 0.1}, {"clip": 0.2}])
+    rewards(cells[0], [0, 1], [[1.0, 2.0]])
+    sweep = cells[0].parents[1]
+    (sweep / "sweep.yaml").write_text("name: grid\nmetric: mean_reward\n")
+    (sweep / "status.json").write_text('{"status": "completed"}')
+    files = [file for folder in (trained, sweep, cells[0]) for file in sorted(folder.iterdir()) if file.is_file()]
+    for file in files:
+        data = file.read_bytes()
+        file.write_bytes(damage)
+        for asked in (["ls", "--cells"], ["show", str(file.parent)], ["verify", str(trained), str(sweep)],
+                      ["ls", "--csv", "--sort", "started", "--where", "epochs>0 or started~3 or status=x"],
+                      ["ls", "--json", "--cells"], ["diff", str(trained), str(file.parent)]):  # fmt: skip
+            said = pgrl(*asked)
+            assert said.code in (0, 1, 2)
+            assert not re.search(r"error: \w+(Error|Exception): ", said.err), (file, asked, said.err)
+        file.write_bytes(data)
+
+
 # export
 
 

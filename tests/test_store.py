@@ -104,6 +104,7 @@ def test_a_sweep_counts_its_cells_and_its_cells_are_entries_also_before_they_sta
         ("status.json", b'{"status": 3}'),
         ("status.json", b"\xff\xfe"),
         ("status.json", b'{"status": NaN}'),
+        ("status.json", b'{"status": "completed", "x": ' + b"[" * 500 + b"]" * 500 + b"}"),
         ("config.yaml", b"a: [1"),
         ("config.yaml", b"- 1"),
         ("config.yaml", b"\xff\xfe"),
@@ -331,6 +332,7 @@ def test_a_cell_is_found_below_its_sweep_and_a_kind_can_be_asked_for() -> None:
     for word in ("grid/clip=0.2", "latest/clip=0.2", "aaaaaa/00000001", f"{sweep.name}/cells/{cells[1].name}"):
         assert resolved(word) == cells[1]
     assert (resolved("latest"), resolved("latest", kind="run")) == (sweep, run_path)
+    assert resolved(cells[1], kind="run") == cells[1]
     assert "is a sweep; a run is wanted here" in refusal(lambda: resolved("grid", kind="run"))
     assert "has no such cell" in refusal(lambda: resolved("grid/clip=0.3"))
     assert resolved("clip=0.2") == resolved("00000001") == cells[1]
