@@ -123,7 +123,8 @@ def _of_id(word: str, runs_dir: Path, kind: str | None) -> Path:
     head, slash, rest = word.partition("/")
     found = entries_of(runs_dir)
     if slash:
-        sweep = _among(head, found, f"{nothing}; nor has {runs_dir} a sweep of that id or name")
+        sweeps = [entry for entry in found if entry.kind == "sweep"]
+        sweep = _among(head, sweeps, f"{nothing}; nor has {runs_dir} a sweep of that id or name")
         return _among(rest.removeprefix("cells/"), list(cells_of(sweep)), f"{sweep} has no such cell")
     wanted = [entry for entry in found if entry.kind == kind]  # of several the ones that are wanted come first
     if word == LATEST and found:

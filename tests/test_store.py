@@ -335,6 +335,7 @@ def test_a_cell_is_found_below_its_sweep_and_a_kind_can_be_asked_for() -> None:
     assert resolved(cells[1], kind="run") == cells[1]
     assert "is a sweep; a run is wanted here" in refusal(lambda: resolved("grid", kind="run"))
     assert "has no such cell" in refusal(lambda: resolved("grid/clip=0.3"))
+    assert "nor has runs a sweep of that id or name" in refusal(lambda: resolved("3fa9c1/clip=0.2"))
     assert resolved("clip=0.2") == resolved("00000001") == cells[1]
     shutil.copytree(sweep, sweep.with_name("2026-11-30_09-15-10-grid-bbbbbb"))
     assert "may be any of 2: runs/" in refusal(lambda: resolved("clip=0.2"))
