@@ -71,7 +71,7 @@ def test_what_the_config_says_wins_over_a_status_of_the_same_key_and_never_over_
 def test_a_run_of_a_dead_process_is_lost_and_its_epochs_are_those_of_timing() -> None:
     path = made("3fa9c1")
     (path / "timing.jsonl").write_text('{"epoch":0}\n{"epoch":1}\n{"epo')
-    status = {"status": "running", "pid": os.getpid(), "process_started": 1, "host": "elsewhere"}
+    status = {"status": "running", "epochs": 7, "pid": os.getpid(), "process_started": 1, "host": "elsewhere"}
     for host, process_started, expected in (
         ("elsewhere", 1, "running"),
         (runs.socket.gethostname(), 1, "lost"),
@@ -312,7 +312,7 @@ def test_a_word_that_may_mean_several_names_them_and_one_that_means_none_the_nea
     assert second.name in told
     assert "may be any of 2" in refusal(lambda: resolved("mine"))
     assert "Did you mean 'mine'?" in refusal(lambda: resolved("mime"))
-    assert "no folder of that pattern; nor has runs a run of that id" in refusal(lambda: resolved("a9"))
+    assert "no folder of that pattern; nor has runs a run of that id" in refusal(lambda: resolved("c1"))
     assert "''" in refusal(lambda: resolved(""))
     assert "is no run" in refusal(lambda: resolved("runs"))
     assert "is a file; name the run folder" in refusal(lambda: resolved(first / "metrics.jsonl"))
@@ -533,6 +533,12 @@ def test_a_fault_in_a_line_of_metrics_is_told_with_its_line(whole: Callable[[str
     _edited(path / "metrics.jsonl", 4, edit)
     (fault,) = faults(path)
     assert fault.startswith(f"metrics.jsonl:4: {told}")
+
+
+def test_null_and_the_names_of_what_was_not_finite_are_no_fault(whole: Callable[[str], Path]) -> None:
+    path = whole("many")
+    _edited(path / "metrics.jsonl", 4, lambda line: line.update(loss=[1, None, 2], nonfinite=["loss"]))
+    assert faults(path) == []
 
 
 def test_torn_and_missing_lines_are_named_and_nan_is_no_json(whole: Callable[[str], Path]) -> None:
