@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pgrl_cli import __version__, cli_results, cli_sweep
-from pgrl_cli.cli_results import runs_app
+from pgrl_cli.cli_runs import runs_app
 from pgrl_cli.config.problems import ConfigError, Problem
 from pgrl_cli.config.shipped import (
     copy,
@@ -88,7 +88,8 @@ def train(
     overrides: Overrides = None,
     runs_dir: Annotated[Path, typer.Option(help="Where run folders go.", file_okay=False)] = Path("runs"),
     resume: Annotated[
-        Path | None, typer.Option("--resume", metavar="RUN", help="Go on with a run; epochs=N makes it longer.")
+        str | None,
+        typer.Option("--resume", metavar="RUN", help="Go on with a run (a path, an id, latest); epochs=N: longer."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the run folder's path alone.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
@@ -109,8 +110,9 @@ def train(
         try:
             if resume is not None:
                 from pgrl_cli import resuming
+                from pgrl_cli.store import resolved
 
-                asked = resuming.asked(Run(resume), overrides or [])
+                asked = resuming.asked(Run(resolved(resume, runs_dir)), overrides or [])
                 with progress(asked.config.name, asked.config.epochs, quiet or as_json) as watch:
                     folder, found = resuming.resume(asked, command=command, watch=watch, tell=_note)
                 if found is None:
@@ -119,9 +121,9 @@ def train(
                 summary = found
             else:
                 assert config is not None
-                resolved = _resolved(config, overrides)
-                with progress(resolved.config.name, resolved.config.epochs, quiet or as_json) as watch:
-                    folder, summary = run(resolved, runs_dir, command=command, watch=watch)
+                new = _resolved(config, overrides)
+                with progress(new.config.name, new.config.epochs, quiet or as_json) as watch:
+                    folder, summary = run(new, runs_dir, command=command, watch=watch)
         except (RunFailed, Interrupted) as ended:
             if as_json:
                 status = "failed" if isinstance(ended, RunFailed) else "interrupted"

@@ -1,7 +1,6 @@
-"""`pgrl plot`, `pgrl compare` and `pgrl runs`: looking at what runs have measured."""
+"""`pgrl plot` and `pgrl compare`: looking at what runs have measured."""
 
 import re
-import sys
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgrl_cli.config.problems import ConfigError, Problem, listed, nearest, short
+from pgrl_cli.config.problems import ConfigError, Problem, listed, refuse_other_than, short
 from pgrl_cli.console import err, failures_told, print_json
 
 if TYPE_CHECKING:
@@ -26,8 +25,6 @@ USED_BY = {
 }
 """The options that say something of each kind of picture."""
 KINDS = tuple(USED_BY)
-FORMATS = ("jsonl", "csv", "npz")
-runs_app = typer.Typer(help="Look at finished runs.", no_args_is_help=True)
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]
 MetricName = Annotated[str, typer.Option("--metric", "-m", help="A metric of metrics.jsonl.")]
@@ -39,7 +36,9 @@ Goal = Annotated[
 
 
 def plot(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Runs, sweeps, folders of them, or globs.")],
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Runs, sweeps, folders of them, globs, or ids.")
+    ],
     metric: Annotated[
         str | None, typer.Option("--metric", "-m", help="A metric of metrics.jsonl; mean_reward without it.")
     ] = None,
@@ -72,13 +71,15 @@ def plot(
         from pgrl_cli.plots.tables import as_csv, refuse_strange_table
         from pgrl_cli.runs import write_whole
         from pgrl_cli.statistics import STATISTICS
+        from pgrl_cli.store import path_or_id
 
+        paths = [path_or_id(path) for path in paths]
         chosen = {"--metric": metric, "--by": by, "--statistic": statistic, "--over": over, "--goal": goal}
         given = {option: value for option, value in (chosen | {"--smooth": smooth}).items() if value is not None}
         kind = kind or ("run" if not given and _is_one_run(paths) else "curves")
-        _one_of("--kind", kind, KINDS)
+        refuse_other_than("--kind", kind, KINDS)
         _refuse_idle(kind, given)
-        _one_of("--statistic", statistic or "mean", tuple(STATISTICS))
+        refuse_other_than("--statistic", statistic or "mean", tuple(STATISTICS))
         judged = _metric(metric or "mean_reward", over or "last_10_epochs", goal)
         path = out or _picture(paths, "curves.png" if kind == "run" else f"{kind}-{_in_a_name(judged.name)}.png")
         table_path = path.with_suffix(".csv")
@@ -93,7 +94,7 @@ def plot(
 
 
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="A run, or a glob of runs of one experiment.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="A run or its id, or a glob of runs of one experiment.")],
     b: Annotated[str, typer.Argument(metavar="B", help="What it is compared with.")],
     metric: MetricName = "mean_reward",
     over: Over = "last_10_epochs",
@@ -105,10 +106,11 @@ def compare(
     with failures_told(debug):
         from pgrl_cli.comparison import compared
         from pgrl_cli.plots.tables import titled
+        from pgrl_cli.store import path_or_id
 
         judged = _metric(metric, over, goal)
-        sides = _read([a], metric), _read([b], metric)
-        answer = compared(*sides, judged.name, judged.over, (a, b), goal=judged.goal)
+        left, right = (_read([path_or_id(side)], metric) for side in (a, b))
+        answer = compared(left, right, judged.name, judged.over, (a, b), goal=judged.goal)
         if answer.apart:
             err().print(f"note: not on both sides, and left out: seed {listed(answer.apart, 10)}", markup=False)
         if answer.numbers.left_out:
@@ -120,34 +122,6 @@ def compare(
         print(f"B  {b}   {answer.mean_b:.3f}")
         print(f"{titled(judged)}, mean over {answer.numbers.n} common seeds")
         print(answer.sentence())
-
-
-@runs_app.command("export")
-def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="One seed of a stacked run, as if it had been alone.")
-    ] = None,
-    form: Annotated[str, typer.Option("--format", "-f", help="jsonl, csv or npz.")] = "jsonl",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file; standard output without it.")] = None,
-    debug: Debug = False,
-) -> None:
-    """Write a run's metrics as lines of numbers: one per step, of a stacked run one per step and seed."""
-    with failures_told(debug):
-        from pgrl_cli import exports
-        from pgrl_cli.runs import write_whole
-
-        _one_of("--format", form, FORMATS)
-        if form == "npz" and out is None:
-            raise ConfigError([Problem("npz is no text; name a file: --out metrics.npz", "--format")])
-        data = exports.exported(run, seed, form)
-        if out is None:
-            for block in data:
-                sys.stdout.buffer.write(block)
-            sys.stdout.flush()
-            return
-        write_whole(out, data)
-        print(out)
 
 
 def _draw_groups(
@@ -240,7 +214,7 @@ def _metric(name: str, over: str, goal: str | None) -> "Metric":
     if wrong:
         raise ConfigError([Problem(message.removeprefix("metric: over: "), "--over") for message in wrong])
     if goal is not None:
-        _one_of("--goal", goal, GOALS)
+        refuse_other_than("--goal", goal, GOALS)
         if over != "best_epoch":
             raise ConfigError([Problem("goes with --over best_epoch", "--goal")])
     elif over == "best_epoch" and not more_is_better(name):
@@ -249,8 +223,3 @@ def _metric(name: str, over: str, goal: str | None) -> "Metric":
         )
         raise ConfigError([Problem(told, "--over")])
     return replace(metric, goal=goal or metric.goal)
-
-
-def _one_of(option: str, word: str, known: tuple[str, ...]) -> None:
-    if word not in known:
-        raise ConfigError([Problem(f"came {short(word)!r}; possible: {listed(known)}.{nearest(word, known)}", option)])

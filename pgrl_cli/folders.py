@@ -63,7 +63,8 @@ def _under(path: Path, deepest: int) -> list[Found]:
     if (path / "config.yaml").is_file():
         return [Found(path, _parameters_of_cell(path))]
     if path.is_dir() and deepest > 0:
-        return [run for inner in sorted(path.iterdir()) if inner.is_dir() for run in _under(inner, deepest - 1)]
+        inside = [inner for inner in sorted(path.iterdir()) if inner.is_dir() and not inner.name.startswith(".")]
+        return [run for inner in inside for run in _under(inner, deepest - 1)]
     return []
 
 

@@ -1,4 +1,4 @@
-"""`pgrl plot`, `pgrl compare` and `pgrl runs export`: what they print where, and what a mistake costs."""
+"""`pgrl plot` and `pgrl compare`: what they print where, and what a mistake costs."""
 
 import csv
 import json
@@ -219,28 +219,14 @@ def test_the_best_epoch_of_a_loss_is_the_lowest_only_where_that_is_asked_for() -
     assert pgrl("compare", "a", "b", "--metric", "loss", "--goal", "minimize").code == 2
 
 
-# runs export
-
-
-def test_export_writes_to_standard_output_or_into_a_file() -> None:
-    run_folder(Path("run"), [3, 7], {"loss": [[0.5, 0.25]]})
-    assert pgrl("runs", "export", "run", "--seed", "7").out == '{"epoch":0,"step":0,"loss":0.25}\n'
-    assert pgrl("runs", "export", "run", "--format", "csv").out == "seed,epoch,step,loss\n3,0,0,0.5\n7,0,0,0.25\n"
-    said = pgrl("runs", "export", "run", "--format", "npz", "--out", "run.npz")
-    assert (said.code, said.out) == (0, "run.npz\n")
-    assert Path("run.npz").read_bytes().startswith(b"PK")
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--format", "npz"], "name a file: --out"),
-        (["--format", "xml"], "possible: jsonl, csv, npz"),
-        (["--seed", "5"], "has no seed 5; it has 3, 7"),
-    ],
-)
-def test_an_export_that_cannot_be_is_told(words: list[str], told: str) -> None:
-    run_folder(Path("run"), [3, 7], {"loss": [[0.5, 0.25]]})
-    said = pgrl("runs", "export", "run", *words)
+@pytest.mark.usefixtures("sweep")
+def test_plot_and_compare_take_ids_and_names_of_runs_that_lie_in_runs() -> None:
+    rewards(Path("runs/2026-11-30_09-15-00-mine-3fa9c1"), range(3), [[1.0] * 3, [2.0] * 3], name="mine")
+    rewards(Path("runs/2026-11-30_09-15-01-other-77bb00"), range(3), [[1.0] * 3, [3.0] * 3], name="other")
+    said = pgrl("plot", "3fa9c1", "other", "--kind", "final")
+    assert (said.code, said.out.splitlines()[-1]) == (0, "final-mean_reward.png")
+    said = pgrl("compare", "mine", "latest")
+    assert (said.code, said.out.splitlines()[0]) == (0, "A  mine   1.500")
+    said = pgrl("compare", "mine", "othe")
     assert (said.code, said.out) == (2, "")
-    assert told in said.err
+    assert "nor has runs a run of that id or name. Did you mean 'other'?" in said.err

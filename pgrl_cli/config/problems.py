@@ -55,3 +55,9 @@ def brief(value: object) -> str:
 def short(word: str, longest: int = LONGEST_WORD) -> str:
     """A word that came from outside, cut to what a message can hold."""
     return word if len(word) <= longest else f"{word[: longest - 1]}…"
+
+
+def refuse_other_than(option: str, word: str, known: Sequence[str]) -> None:
+    """Refuse a word that an option does not take. Raises ConfigError."""
+    if word not in known:
+        raise ConfigError([Problem(f"came {short(word)!r}; possible: {listed(known)}.{nearest(word, known)}", option)])

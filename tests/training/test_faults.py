@@ -63,7 +63,7 @@ def test_the_run_stops_with_parameters_that_are_finite_and_keeps_its_last_good_c
 
 def test_a_failure_in_a_later_epoch_leaves_the_epochs_before_it_as_a_checkpoint(tmp_path):
     source = "calls = []\n\ndef points(prompt, response):\n    calls.append(1)\n"
-    source += "    return 1e30 if len(calls) > 40 else sum(response)\n"
+    source += "    return 1e30 if len(calls) > 30 else sum(response)\n"
     (tmp_path / "mine.py").write_text(source)
     keys = SHORT | {"reward_fn": "mine.py:points", "reward_scale": 1e9, "delta_mode": "centered_rewards"}
     with pytest.raises(RunFailed) as failure:
