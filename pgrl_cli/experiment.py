@@ -14,6 +14,7 @@ from pgrl_cli.config import Config, ConfigError, yaml12
 from pgrl_cli.notebook import HINT, Notebook, NotFinite, Summary
 from pgrl_cli.resolution import Resolved
 from pgrl_cli.runs import Run
+from pgrl_cli.secrecy import redacted
 from pgrl_cli.training.parts import Parts, Share
 from pgrl_cli.training.trainer import Runs, train
 from pgrl_cli.words import written
@@ -181,6 +182,6 @@ def texts(resolved: Resolved, command: Sequence[str]) -> Mapping[str, str]:
     return {
         "config.yaml": written(resolved.config),
         "overrides.yaml": yaml12.write(typed) if typed else "",
-        "command.txt": shlex.join(runs.redacted(command)) + "\n",
+        "command.txt": shlex.join(redacted(command)) + "\n",
         "provenance.json": runs.to_json(runs.provenance(), indent=True).decode(),
     }

@@ -25,10 +25,9 @@ import numpy as np
 import orjson
 
 from pgrl_cli import __version__
+from pgrl_cli.secrecy import scrubbed
 
 PACKAGES = ("torch", "numpy", "einops", "typer", "rich", "pydantic", "orjson", "PyYAML", "matplotlib")
-SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|(^|_)token$)")
-"""Names whose values are never written; token_budget is none of them."""
 TRIES = 100
 
 
@@ -57,14 +56,13 @@ class Run:
     def log_traceback(self, error: BaseException) -> None:
         """Write the traceback of an error into train.log, if it can still be written."""
         with suppress(OSError), self.log_file.open("a", encoding="utf-8", errors="backslashreplace") as log:
-            log.write("".join(traceback.format_exception(error)))
+            log.write(scrubbed("".join(traceback.format_exception(error))))
 
     def mark(self, status: str, **facts: Any) -> None:
         """Write status.json: the status, which process has the run, and what is known of it. Raises OSError."""
         process = {"pid": os.getpid(), "process_started": process_started(os.getpid()), "host": socket.gethostname()}
-        told = {"status": status, **process, **facts}
-        if isinstance(told.get("error"), str):
-            told["error"] = told["error"].encode(errors="backslashreplace").decode()
+        texts = {key: fact for key, fact in facts.items() if isinstance(fact, str)}
+        told = {"status": status, **process, **facts, **{key: in_a_file(text) for key, text in texts.items()}}
         try:
             write_whole(self.folder / "status.json", told)
         except OSError:  # a full disk has no room beside the old status, but the old one's own
@@ -138,6 +136,11 @@ def in_a_path(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:60] or "run"
 
 
+def in_a_file(text: str) -> str:
+    """Somebody's words as they may be written down: without secrets, and of characters that UTF-8 has."""
+    return scrubbed(text).encode(errors="backslashreplace").decode()
+
+
 def write_whole(path: Path, content: str | Mapping[str, Any]) -> None:
     """Write a small file so that a reader sees the old one or the new one, never half of it."""
     data = content.encode(errors="backslashreplace") if isinstance(content, str) else to_json(content, indent=True)
@@ -183,23 +186,6 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
             yield orjson.loads(line)
         except orjson.JSONDecodeError as error:
             raise ValueError(f"{path}:{number}: damaged: {error}") from error
-
-
-def redacted(words: Sequence[str]) -> list[str]:
-    """A command's words without the values of secrets."""
-    kept: list[str] = []
-    hide_next = False
-    for word in words:
-        name, equals, _ = word.partition("=")
-        if hide_next:
-            kept.append("***")
-            hide_next = False
-        elif SECRET.search(name.lstrip("-").replace("-", "_")):
-            kept.append(f"{name}=***" if equals else word)
-            hide_next = not equals and word.startswith("--")
-        else:
-            kept.append(word)
-    return kept
 
 
 def provenance() -> dict[str, Any]:

@@ -19,6 +19,7 @@ from pgrl_cli.planning import Plan
 from pgrl_cli.plots.final import draw_summary
 from pgrl_cli.report import Row, summarised, write_summary
 from pgrl_cli.runs import Run
+from pgrl_cli.secrecy import redacted
 
 FINISHED = ("completed", "failed")
 
@@ -72,7 +73,7 @@ def begin(spec: Spec, plan: Plan, runs_dir: Path, command: Sequence[str]) -> Swe
     texts = {
         "sweep.yaml": yaml12.write(spec.as_mapping()),
         "cells.jsonl": cells.lines_of(plan.cells),
-        "command.txt": shlex.join(runs.redacted(command)) + "\n",
+        "command.txt": shlex.join(redacted(command)) + "\n",
         "provenance.json": runs.to_json(runs.provenance(), indent=True).decode(),
     }
     folder = runs.create(spec.name, runs_dir, texts).folder

@@ -20,6 +20,7 @@ from typing import IO, Any, NoReturn
 import orjson
 
 from pgrl_cli.cells import Cell, Sweep
+from pgrl_cli.secrecy import scrubbed
 
 
 def main(folder: str) -> None:
@@ -58,7 +59,7 @@ def main(folder: str) -> None:
         except KeyboardInterrupt:
             _leave(130)
         except Exception as error:
-            traceback.print_exc()
+            sys.stderr.write(scrubbed(traceback.format_exc()))
             for cell in open_cells.values():
                 _bury(told, sweep, cell, f"{type(error).__name__}: {error}")
         busy.clear()

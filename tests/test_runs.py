@@ -18,7 +18,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pgrl_cli import __version__, runs
-from pgrl_cli.runs import Lines, Run, create, in_a_path, process_started, read_lines, redacted, to_json, write_whole
+from pgrl_cli.runs import Lines, Run, create, in_a_path, process_started, read_lines, to_json, write_whole
+from pgrl_cli.secrecy import redacted
 
 
 class Noon(datetime):
