@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
 from pgrl_cli import runs
 from pgrl_cli.config.problems import ConfigError, Problem, listed
 from pgrl_cli.folders import config_of, seeds_of
-from pgrl_cli.results import NO_METRIC
+from pgrl_cli.measured import NO_METRIC, Checked
 
 Row = dict[str, Any]
 
@@ -29,7 +28,7 @@ def exported(run: Path, seed: int | None, form: str) -> Iterator[bytes]:
     seeds = seeds_of(config)
     if seed is not None and seed not in seeds:
         raise ConfigError([Problem(f"has no seed {seed}; it has {listed(seeds, 10)}", str(run))])
-    lines = _lines(run / "metrics.jsonl")
+    lines = _lines(Checked(run / "metrics.jsonl", config, seeds))
     if form == "npz":
         return iter([_npz(lines, seeds, seed)])
     rows = lines if config.get("seeds") is None else _rows_of_seeds(lines, seeds, seed)
@@ -47,18 +46,11 @@ def write(path: Path, data: Iterable[bytes]) -> None:
         beside.unlink(missing_ok=True)
 
 
-def _lines(path: Path) -> Iterator[Row]:
-    """The lines of metrics.jsonl, one at a time; a torn last line is left out."""
+def _lines(checked: Checked) -> Iterator[Row]:
     try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if line.endswith(b"\n"):
-                    try:
-                        yield orjson.loads(line)
-                    except orjson.JSONDecodeError as error:
-                        raise ConfigError([Problem(f"damaged: {error}", str(path), number)]) from error
+        yield from checked.lines()
     except FileNotFoundError as error:
-        raise ConfigError([Problem("there is no such file: the run has not begun", str(path))]) from error
+        raise ConfigError([Problem("there is no such file: the run has not begun", str(checked.path))]) from error
 
 
 def _rows_of_seeds(lines: Iterable[Row], seeds: tuple[int, ...], seed: int | None) -> Iterator[Row]:

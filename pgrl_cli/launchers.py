@@ -17,6 +17,7 @@ import orjson
 
 import pgrl_cli
 from pgrl_cli.cells import Sweep
+from pgrl_cli.runs import appended
 
 GRACE = 20.0
 """Seconds that a child without work may take to end."""
@@ -108,7 +109,7 @@ class _Crew:
         log.parent.mkdir(exist_ok=True)
         package = str(Path(pgrl_cli.__file__).parents[1])
         path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
-        with log.open("ab") as stderr:
+        with appended(log) as stderr:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "pgrl_cli.worker", str(self.sweep.folder)],
                 stdin=subprocess.PIPE,

@@ -18,6 +18,7 @@ from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, neares
 from pgrl_cli.config.reward_words import RewardWords
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, knobs, smallest_group
+from pgrl_cli.secrecy import holds_secret
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.words import DEAD, TABLES, every_knob, knobs_of, owners
@@ -191,6 +192,8 @@ class _Resolution:
                         self.tell(key, f"the weight of {short(word)}: {problem}", entry.part(word))
             elif problem := misfit(annotation, entry.value):
                 self.tell(key, problem)
+            elif key == "name" and holds_secret(entry.value):
+                self.tell(key, "it looks as if there is a secret in it, and names are written down; leave it out")
             if key in values and key not in self.wrong:
                 values[key] = fitted(annotation, entry.value)
         return values

@@ -5,6 +5,7 @@ runs/2026-11-30_09-15-00-centered_clipped-3fa9c1/
     metrics.jsonl  timing.jsonl  samples.jsonl  train.log  curves.png
 """
 
+import io
 import os
 import platform
 import re
@@ -19,12 +20,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 import orjson
 
 from pgrl_cli import __version__
+from pgrl_cli.config.files import content
 from pgrl_cli.secrecy import scrubbed
 
 PACKAGES = ("torch", "numpy", "einops", "typer", "rich", "pydantic", "orjson", "PyYAML", "matplotlib")
@@ -51,12 +53,12 @@ class Run:
 
     def status(self) -> dict[str, Any]:
         """What status.json says."""
-        return orjson.loads((self.folder / "status.json").read_bytes())
+        return orjson.loads(content(self.folder / "status.json"))
 
     def log_traceback(self, error: BaseException) -> None:
         """Write the traceback of an error into train.log, if it can still be written."""
-        with suppress(OSError), self.log_file.open("a", encoding="utf-8", errors="backslashreplace") as log:
-            log.write(scrubbed("".join(traceback.format_exception(error))))
+        with suppress(OSError), appended(self.log_file) as log:
+            log.write(scrubbed("".join(traceback.format_exception(error))).encode(errors="backslashreplace"))
 
     def mark(self, status: str, **facts: Any) -> None:
         """Write status.json: the status, which process has the run, and what is known of it. Raises OSError."""
@@ -66,7 +68,7 @@ class Run:
         try:
             write_whole(self.folder / "status.json", told)
         except OSError:  # a full disk has no room beside the old status, but the old one's own
-            with (self.folder / "status.json").open("r+b") as file:
+            with open(self.folder / "status.json", "r+b", opener=no_link) as file:
                 file.write(to_json(told, indent=True))
                 file.truncate()
 
@@ -77,10 +79,10 @@ class Lines:
     def __init__(self, run: Run):
         with ExitStack() as stack:
             folder = run.folder
-            self.metrics = stack.enter_context((folder / "metrics.jsonl").open("ab"))
-            self.timing = stack.enter_context((folder / "timing.jsonl").open("ab"))
-            self.samples = stack.enter_context((folder / "samples.jsonl").open("ab"))
-            self.log = stack.enter_context(run.log_file.open("a", encoding="utf-8"))
+            self.metrics = stack.enter_context(appended(folder / "metrics.jsonl"))
+            self.timing = stack.enter_context(appended(folder / "timing.jsonl"))
+            self.samples = stack.enter_context(appended(folder / "samples.jsonl"))
+            self.log = stack.enter_context(io.TextIOWrapper(appended(run.log_file), encoding="utf-8"))
             self._stack = stack.pop_all()
 
     def close(self) -> None:
@@ -129,6 +131,16 @@ def _filled(run: Run, texts: Mapping[str, str], copies: Sequence[Path]) -> Run:
     for source in copies:
         (run.folder / source.name).write_bytes(source.read_bytes())
     return run
+
+
+def no_link(path: str, flags: int) -> int:
+    """An opener for files of a run folder: a link in it must not lead out of it."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def appended(path: Path) -> BinaryIO:
+    """A file of a run folder, to be written on at its end. Raises OSError, also for a link."""
+    return open(path, "ab", opener=no_link)
 
 
 def in_a_path(name: str) -> str:
@@ -180,7 +192,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
     Raises ValueError for a damaged line before the last.
     """
-    lines = path.read_bytes().split(b"\n")
+    lines = content(path).split(b"\n")
     for number, line in enumerate(lines[:-1], start=1):  # what follows the last newline is torn, or nothing
         try:
             yield orjson.loads(line)
@@ -206,9 +218,11 @@ def now() -> str:
 
 def is_alive(status: Mapping[str, Any]) -> bool:
     """Whether the process that a status names still runs on this host; a process of another host may."""
-    if status.get("status") not in ("pending", "running") or "pid" not in status:
+    if status.get("status") not in ("pending", "running") or type(status.get("pid")) is not int:
         return False
-    if status.get("host") != socket.gethostname():
+    if not isinstance(host := status.get("host"), str):
+        return False
+    if host != socket.gethostname():
         return True
     started = process_started(status["pid"])
     return started is not None and started == status.get("process_started")

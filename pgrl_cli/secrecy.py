@@ -21,7 +21,14 @@ HIDDEN = "***"
 
 def is_secret(name: str) -> bool:
     """Whether a key, an option or a variable of this name holds a secret."""
+    if ":" in name or name.endswith((".py", "Error", "Exception")):  # a reward of the user's own, a kind of error
+        return False
     return SECRET.search(name.lstrip("-").replace("-", "_")) is not None
+
+
+def refusal(key: str) -> str:
+    """Why a key that holds a secret is not taken."""
+    return f"unknown key {key[:80]!r}: a secret has no place in a config; its value is not repeated here"
 
 
 def scrubbed(text: str) -> str:
@@ -31,11 +38,16 @@ def scrubbed(text: str) -> str:
             text = text.replace(value, HIDDEN)
     text = PASSWORD.sub(f"{HIDDEN}@", text) if "://" in text else text
     kept, done = [], 0
-    for name in NAME.finditer(text):
-        if name.start() >= done and is_secret(name[1]) and (value := VALUE.match(text, name.end())):
-            kept += [text[done : name.end()], HIDDEN]
-            done = value.end()
+    for found in NAME.finditer(text):
+        if found.start() >= done and is_secret(found[1]) and (given := VALUE.match(text, found.end())):
+            kept += [text[done : found.end()], HIDDEN]
+            done = given.end()
     return "".join([*kept, text[done:]])
+
+
+def holds_secret(text: str) -> bool:
+    """Whether some of a text must not be written down."""
+    return scrubbed(text) != text
 
 
 def redacted(words: Sequence[str]) -> list[str]:

@@ -2,24 +2,29 @@
 
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from pgrl_cli import cells, runs
 from pgrl_cli.cells import Cell, Sweep
 from pgrl_cli.config import ConfigError, Problem, yaml12
-from pgrl_cli.config.problems import listed
+from pgrl_cli.config.files import content
+from pgrl_cli.config.kinds import misfit
+from pgrl_cli.config.problems import listed, short
 from pgrl_cli.config.sweep_spec import Spec, differences
-from pgrl_cli.config.sweep_words import Metric, metric_of
+from pgrl_cli.config.sweep_words import SPEC_KEYS, Metric, metric_of
 from pgrl_cli.launchers import Enough, Event, Job, launch
 from pgrl_cli.planning import Plan
 from pgrl_cli.plots.final import draw_summary
 from pgrl_cli.report import Row, summarised, write_summary
 from pgrl_cli.runs import Run
 from pgrl_cli.secrecy import redacted
+from pgrl_cli.stacks import config_of
 
 FINISHED = ("completed", "failed")
 
@@ -93,15 +98,17 @@ def reopened(path: Path, spec: Spec | None, retry_failed: bool = False) -> Sweep
         raise ConfigError([Problem("there is no such folder", shown)])
     try:
         known = len(sweep.cells)
-        written = yaml12.read((path / "sweep.yaml").read_text(encoding="utf-8"), "sweep.yaml")
+        written = _written(sweep)
         asked(sweep)
+        _refuse_strange_cells(sweep, written)
     except OSError as error:
         missing_file = Path(str(error.filename)).name
         raise ConfigError([Problem(f"is no sweep's folder: {missing_file}: {error.strerror}", shown)]) from error
-    except (ValueError, TypeError, KeyError) as error:
+    except ValueError as error:
         raise ConfigError([Problem(f"cannot be resumed: {error}", shown)]) from error
     if known == 0:
         raise ConfigError([Problem("cannot be resumed: cells.jsonl is empty", shown)])
+    _refuse_links(sweep)
     _refuse_one_in_use(sweep)
     if spec is not None and (changed := differences(written, spec.as_mapping())):
         fix = "leave --config out to go on as before, or start a new sweep"
@@ -111,6 +118,35 @@ def reopened(path: Path, spec: Spec | None, retry_failed: bool = False) -> Sweep
     return sweep
 
 
+def _refuse_strange_cells(sweep: Sweep, written: Mapping[str, Any]) -> None:
+    """Raise ValueError where a cell's config cannot be one, or another sweep's keys are swept."""
+    parameters = written.get("parameters", {})
+    lists = parameters if isinstance(parameters, list) else [parameters]
+    keys = {key for each in lists if isinstance(each, dict) for key in each}
+    for cell in sweep.cells:
+        try:
+            config_of(cell.config)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            told = f"cells.jsonl is damaged: the config of {short(cell.label)}: {where}: {first['msg']}"
+            raise ValueError(told) from error
+        if not cell.parameters.keys() <= keys:
+            told = f"its cells vary {listed(cell.parameters, 5)}, but sweep.yaml varies {listed(keys, 5) or 'nothing'}"
+            raise ValueError(f"{told}: it is another sweep's")
+
+
+def _refuse_links(sweep: Sweep) -> None:
+    """What is trained replaces what lies in a cell's folder: a link must not lead that out of the sweep's."""
+    logs = sweep.folder / "logs"
+    folders = [sweep.folder / "cells", logs, *(sweep.folder / cell.folder for cell in sweep.cells)]
+    if links := [str(path) for path in folders if path.is_symlink()]:
+        told = (
+            f"cannot be resumed: {listed(links, 3)} leads out of it, being a link; put what it stands for in its place"
+        )
+        raise ConfigError([Problem(told, str(sweep.folder))])
+
+
 def _refuse_one_in_use(sweep: Sweep) -> None:
     try:
         status = Run(sweep.folder).status()
@@ -118,7 +154,7 @@ def _refuse_one_in_use(sweep: Sweep) -> None:
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return  # a status that cannot be read is nobody's
     if in_use:
-        told = f"is in use by process {status['pid']} on {status['host']}; wait for it, or stop it first"
+        told = f"is in use by process {status['pid']} on {short(status['host'])}; wait for it, or stop it first"
         raise ConfigError([Problem(told, str(sweep.folder))])
 
 
@@ -137,9 +173,25 @@ def missing(sweep: Sweep, retry_failed: bool) -> list[Cell]:
 
 
 def asked(sweep: Sweep) -> tuple[Metric, str]:
-    """What a sweep's cells are judged by, and who trains them."""
-    written = yaml12.read((sweep.folder / "sweep.yaml").read_text(encoding="utf-8"), "sweep.yaml")
-    return metric_of(written["metric"])[0], str(written["launcher"])
+    """What a sweep's cells are judged by, and who trains them. Raises OSError, and ValueError where it is not said."""
+    written = _written(sweep)
+    metric, wrong = metric_of(written["metric"])
+    kind = SPEC_KEYS["launcher"][0]
+    if message := misfit(kind, written["launcher"]):
+        wrong.append(f"launcher: {message}")
+    if wrong:
+        raise ValueError(f"sweep.yaml: {wrong[0]}")
+    return metric, str(written["launcher"])
+
+
+def _written(sweep: Sweep) -> Mapping[str, Any]:
+    """What sweep.yaml says. Raises OSError, ConfigError, and ValueError where it lacks what every sweep says."""
+    path = sweep.folder / "sweep.yaml"
+    written = yaml12.read(content(path).decode(), str(path))
+    lacks = [key for key in ("metric", "launcher") if not isinstance(written, dict) or key not in written]
+    if lacks:
+        raise ValueError(f"sweep.yaml lacks {listed(lacks)}")
+    return written
 
 
 def finish(sweep: Sweep, metric: Metric) -> tuple[list[Row], list[str]]:

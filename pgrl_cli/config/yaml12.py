@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from pgrl_cli.config.problems import ConfigError, Problem, brief, short
+from pgrl_cli.secrecy import is_secret, refusal
 
 LONGEST = 1 << 20
 """Characters in a file; a config is a page, not a data set."""
@@ -142,6 +143,10 @@ class _Reader:
             value = self._value(next(self.events), depth + 1)
             line = event.start_mark.line + 1
             if key in twice:
+                continue
+            if is_secret(key):
+                self.problems.append(Problem(refusal(key), self.file, line))
+                twice.add(key)
                 continue
             if key in values:
                 twice.add(key)
