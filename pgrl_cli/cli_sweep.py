@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgrl_cli.config.problems import ConfigError, Problem
-from pgrl_cli.console import err, failures_told, print_json, sweep_progress
+from pgrl_cli.config.problems import ConfigError, Problem, legible
+from pgrl_cli.console import err, failures_told, note, print_json, sweep_progress
 
 if TYPE_CHECKING:
     from pgrl_cli.cells import Cell, Sweep
@@ -62,8 +62,8 @@ def sweep(
         if resume is None:
             assert spec is not None
             plan = planned(spec, processes)
-            for note in plan.notes:
-                err().print(f"note: {note}", markup=False)
+            for each in plan.notes:
+                note(each)
             if dry_run:
                 print(*_plan_lines(spec, plan), sep="\n")
                 return
@@ -72,7 +72,7 @@ def sweep(
             folder = sweeps.reopened(resume, spec, retry_failed)
         wanted = sweeps.missing(folder, retry_failed)
         if dry_run:
-            print(*(f"{cell.label}   {folder.status(cell)['status']}" for cell in wanted), sep="\n")
+            print(*(f"{legible(cell.label)}   {folder.status(cell)['status']}" for cell in wanted), sep="\n")
             return
         metric, launcher = sweeps.asked(folder)
         with sweep_progress(folder.folder.name, quiet or as_json) as watch:
@@ -86,8 +86,8 @@ def sweep(
                 watch=watch,
             )
         rows, notes = sweeps.finish(folder, metric)
-        for note in notes:
-            err().print(f"note: {note}", markup=False)
+        for each in notes:
+            note(each)
         left = sweeps.missing(folder, retry_failed=False)
         failed = [cell for cell in folder.cells if folder.status(cell)["status"] == "failed"]
         if as_json:
@@ -131,10 +131,10 @@ def _summary_lines(folder: "Sweep", rows: Sequence["Row"], standing: "Standing",
     for row in shown:
         n = row.numbers
         if n["iqm"] is None:
-            lines.append(f"{row.cell.label:<{width}}  {row.status}")
+            lines.append(f"{legible(row.cell.label):<{width}}  {row.status}")
             continue
         interval = "" if n["iqm_low"] is None else f"{n['iqm_low']:.3f} to {n['iqm_high']:.3f}"
-        lines.append(f"{row.cell.label:<{width}}  {n['runs']:>4}  {n['iqm']:.3f}  {interval}")
+        lines.append(f"{legible(row.cell.label):<{width}}  {n['runs']:>4}  {n['iqm']:.3f}  {interval}")
     if len(rows) > len(shown):
         lines.append(f"… and {len(rows) - len(shown)} more in summary.md")
     speed = f"{standing.steps_per_second:,.0f} run-steps per second"

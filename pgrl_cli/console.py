@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from pgrl_cli.config.problems import ConfigError
+from pgrl_cli.config.problems import ConfigError, legible, short
 
 if TYPE_CHECKING:
     from pgrl_cli.cells import Cell, Sweep
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from pgrl_cli.runs import Run
     from pgrl_cli.sweep import Standing
 
+LONGEST_LINE = 4000
+MOST_LINES = 20
+MOST_PROBLEMS = 50
+"""Of errors, on the screen."""
 ROOM_FOR_A_BAR = 70
 """Columns; narrower terminals get the numbers alone."""
 Watch = Callable[[int, float], None]
@@ -53,16 +57,24 @@ def failures_told(debug: bool) -> Iterator[None]:
         raise typer.Exit(130) from None
     except ConfigError as error:
         _trace(debug)
-        for problem in error.problems:
-            err().print(f"error: {problem}", markup=False)
+        for problem in error.problems[:MOST_PROBLEMS]:
+            err().print(f"error: {short(str(problem), LONGEST_LINE)}", markup=False)
+        if (more := len(error.problems) - MOST_PROBLEMS) > 0:
+            err().print(f"error: and {more} more of such problems")
         raise typer.Exit(2) from None
     except BrokenPipeError:  # whoever read our output has gone; the work is done
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except Exception as error:
         _trace(debug)
-        err().print(f"error: {_told(error)}", markup=False)
+        told = "\n".join(short(legible(line), LONGEST_LINE) for line in _told(error).split("\n")[:MOST_LINES])
+        err().print(f"error: {told}", markup=False)
         raise typer.Exit(1) from None
+
+
+def note(text: str) -> None:
+    """Tell what a person should hear."""
+    err().print(f"note: {short(legible(text), LONGEST_LINE)}", markup=False)
 
 
 def _kept(error: KeyboardInterrupt) -> str:
@@ -168,7 +180,8 @@ def _sweep_bar(name: str) -> Iterator[Callable[["Standing", "Cell | None"], None
 
 def _failed_line(standing: "Standing") -> str:
     cell, error = standing.failed[-1]
-    return f"failed: {cell.label}: {error} (log: {standing.folder / cell.folder / 'train.log'})"
+    told = short(legible(f"{cell.label}: {error}"), LONGEST_LINE)
+    return f"failed: {told} (log: {standing.folder / cell.folder / 'train.log'})"
 
 
 def _standing_line(standing: "Standing") -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
+from unicodedata import normalize
 
 from pgrl_cli.advice import advice, usual_estimator
 from pgrl_cli.config import KEYS, OTHER_WORDS, Config
@@ -273,6 +274,7 @@ class _Resolution:
 def _unknown(key: str, known: set[str]) -> str:
     if key in OTHER_WORDS:
         return f"unknown key {key!r}: here it is spelled {OTHER_WORDS[key]!r}"
-    same = [word for word in known if word.lower() == key.lower().replace("-", "_")]
+    plain = normalize("NFKC", key[:100]).lower().replace("-", "_")  # letters of double width, say
+    same = [word for word in known if word.lower() == plain]
     hint = f" Did you mean {same[0]!r}?" if same else nearest(key, sorted(known))
     return f"unknown key {short(key)!r}.{hint}"

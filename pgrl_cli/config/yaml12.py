@@ -25,6 +25,7 @@ BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": F
 INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,999})")  # 017 stays text: 1.1 reads it as 15, 1.2 as 17
 BASED = re.compile(r"0o[0-7]{1,999}|0x[0-9a-fA-F]{1,999}")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+NOT_ZERO = re.compile(r"[-+.0]*[1-9]")  # 1e-400 stays text: as a number it would be 0, without a word
 SPECIAL_FLOAT = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -72,7 +73,8 @@ def scalar(text: str) -> Any:
     if BASED.fullmatch(text):
         return int(text, base=0)
     if FLOAT.fullmatch(text):
-        return float(text)
+        number = float(text)
+        return text if number == 0 and NOT_ZERO.match(text) else number
     if special := SPECIAL_FLOAT.fullmatch(text):
         return float("nan") if special[3] else float(f"{special[1]}inf")
     return text
