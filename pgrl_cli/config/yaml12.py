@@ -27,6 +27,8 @@ BASED = re.compile(r"0o[0-7]{1,999}|0x[0-9a-fA-F]{1,999}")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 NOT_ZERO = re.compile(r"[-+.0]*[1-9]")  # 1e-400 stays text: as a number it would be 0, without a word
 SPECIAL_FLOAT = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""What turns the direction of the rest of a line."""
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -82,7 +84,8 @@ def scalar(text: str) -> Any:
 
 def write(mapping: Mapping[str, Any]) -> str:
     """A mapping as YAML that `read` reads back equal; lists stay on one line."""
-    return yaml.dump(dict(mapping), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
+    text = yaml.dump(dict(mapping), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
+    return TURNING.sub(lambda found: f"\\u{ord(found[0]):04X}", text)  # not printable, so in double quotes
 
 
 class _Reader:
