@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from hostile.doors import listing, pgrl
 from hostile.texts import TEXTS
 
