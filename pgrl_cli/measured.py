@@ -11,6 +11,8 @@ from pgrl_cli.config.files import opened
 from pgrl_cli.config.problems import ConfigError, Problem, brief, short
 
 NO_METRIC = ("epoch", "step", "nonfinite")
+MOST_METRICS = 10_000
+"""In a line; a run has some thirty, and one for each of its rewards."""
 LARGEST = 2**63
 """Epochs and steps are below it: numpy's integers."""
 
@@ -30,6 +32,8 @@ class Checked:
             raise self.damaged(str(error), number) from error
         if not isinstance(told, dict) or not all(_counts(told.get(key)) for key in ("epoch", "step")):
             raise self.damaged("has no epoch and step", number)
+        if len(told) > MOST_METRICS:
+            raise self.damaged(f"has {len(told)} keys", number)
         if told["step"] <= self.step:
             raise self.damaged(f"step {told['step']} comes after step {self.step}", number)
         self.step = told["step"]
