@@ -1,4 +1,4 @@
-"""Opening hostile files the way people do, and what every answer must be: few lines, soon, and nothing written outside."""
+"""Opening hostile files the way people do, and what every answer must be: few lines, and soon."""
 
 import os
 import re

@@ -1,7 +1,7 @@
 """Files that are none, or far too large, and bases without an end: told at once, in little memory."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,10 +50,9 @@ STRANGE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    yield
 
 
 @pytest.mark.parametrize("kind", STRANGE)
