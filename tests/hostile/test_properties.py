@@ -22,7 +22,7 @@ from pgrl_cli.secrecy import is_secret
 from pgrl_cli.words import TABLES, every_knob, written
 
 often = settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 KNOWN = [*KEYS, *every_knob()]
 WORDS = [
