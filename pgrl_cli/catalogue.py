@@ -15,9 +15,9 @@ import orjson
 
 from pgrl_cli import runs
 from pgrl_cli.cells import Cell, Sweep
+from pgrl_cli.config.files import is_file, is_folder
 from pgrl_cli.config.problems import ConfigError
 from pgrl_cli.config.schema import seeds_of
-from pgrl_cli.config.shipped import is_file, is_folder
 from pgrl_cli.small_files import Unreadable, mapping_of, plain, status_of, written_word
 
 TOLD_BY = ("status.json", "config.yaml", "sweep.yaml")

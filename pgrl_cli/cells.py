@@ -16,8 +16,22 @@ from typing import IO, Any
 import orjson
 
 from pgrl_cli import runs
-from pgrl_cli.config.schema import seeds_of, work_of
+from pgrl_cli.config.files import content
+from pgrl_cli.config.problems import LONGEST_WORD, brief, short
+from pgrl_cli.config.schema import Config, seeds_of, work_of
 from pgrl_cli.runs import Run
+
+KINDS = {
+    "id": str,
+    "label": str,
+    "folder": str,
+    "stack": int,
+    "place": int,
+    "parameters": dict,
+    "config": dict,
+    "sources": dict,
+}
+"""What the fields of a cell are in cells.jsonl."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +64,10 @@ class Cell:
         """Optimizer steps of all its runs."""
         return work_of(self.config)
 
+    def as_config(self) -> Config:
+        """The config. Raises pydantic's ValidationError, a ValueError, where it is none."""
+        return Config.model_validate_json(orjson.dumps(self.config))
+
 
 @dataclass(frozen=True)
 class Sweep:
@@ -61,16 +79,17 @@ class Sweep:
     def cells(self) -> tuple[Cell, ...]:
         """The cells in their order. Raises ValueError where the file is damaged, OSError where it is not there."""
         path = self.folder / "cells.jsonl"
-        if not path.read_bytes().endswith(b"\n"):
+        data = content(path)
+        if data and not data.endswith(b"\n"):
             raise ValueError("cells.jsonl is cut off")
-        try:
-            cells = tuple(Cell(**line) for line in runs.read_lines(path))
-        except TypeError as error:
-            raise ValueError(f"cells.jsonl is damaged: {error}") from error
-        for parts in (Path(cell.folder).parts for cell in cells):
-            if len(parts) != 2 or parts[0] != "cells" or parts[1] == "..":
-                raise ValueError(f"cells.jsonl is damaged: {'/'.join(parts)} is no cell's folder")
-        return cells
+        cells = [_cell(line, number) for number, line in enumerate(data.split(b"\n")[:-1], start=1)]
+        for name in ("id", "folder"):
+            seen: set[str] = set()
+            for number, value in enumerate((getattr(cell, name) for cell in cells), start=1):
+                if value in seen:
+                    raise ValueError(f"cells.jsonl:{number} is damaged: a cell before it has the same {name}")
+                seen.add(value)
+        return tuple(cells)
 
     def stack(self, number: int) -> list[Cell]:
         """The cells that train together, side by side in this order."""
@@ -86,7 +105,8 @@ class Sweep:
             found = self.run(cell).status()
         except (OSError, orjson.JSONDecodeError):
             return {"status": "pending"}
-        return found if isinstance(found, dict) and "status" in found else {"status": "pending"}
+        told = isinstance(found, dict) and isinstance(found.get("status"), str) and len(found["status"]) < LONGEST_WORD
+        return found if told else {"status": "pending"}
 
     def checkpoints(self, number: int) -> Path:
         """Where a stack's checkpoints lie until all its cells are done."""
@@ -111,7 +131,23 @@ class Sweep:
         """That file, opened to go on writing. Raises OSError."""
         log = self.log(name)
         log.parent.mkdir(exist_ok=True)
-        return log.open("ab")
+        return runs.appended(log)
+
+
+def _cell(line: bytes, number: int) -> Cell:
+    """The cell that a line of cells.jsonl tells of. Raises ValueError where it is damaged."""
+    told = f"cells.jsonl:{number} is damaged"
+    try:
+        cell = Cell(**orjson.loads(line))
+    except (TypeError, orjson.JSONDecodeError) as error:
+        raise ValueError(f"{told}: {error}") from error
+    for name, kind in KINDS.items():
+        if type(getattr(cell, name)) is not kind:
+            raise ValueError(f"{told}: {name} is {brief(getattr(cell, name))}")
+    parts = Path(cell.folder).parts
+    if len(parts) != 2 or parts[0] != "cells" or parts[1] == ".." or "\0" in cell.folder:
+        raise ValueError(f"{told}: {short(cell.folder)} is no cell's folder")
+    return cell
 
 
 def lines_of(cells: Iterable[Cell]) -> str:
@@ -122,6 +158,6 @@ def lines_of(cells: Iterable[Cell]) -> str:
 def digest_of(path: Path) -> str | None:
     """The SHA-256 of a file; None where it cannot be read."""
     try:
-        return sha256(path.read_bytes()).hexdigest()
+        return sha256(content(path)).hexdigest()
     except OSError:
         return None

@@ -25,7 +25,7 @@ from pgrl_cli.config.shipped import (
     shipped_names,
     shipped_sweeps,
 )
-from pgrl_cli.console import err, failures_told, out, print_json, progress, summary_lines
+from pgrl_cli.console import failures_told, note, out, print_json, progress, summary_lines
 
 if TYPE_CHECKING:
     from pgrl_cli.resolution import Resolved
@@ -114,7 +114,7 @@ def train(
 
                 asked = resuming.asked(Run(resolved(resume, runs_dir)), overrides or [])
                 with progress(asked.config.name, asked.config.epochs, quiet or as_json) as watch:
-                    folder, found = resuming.resume(asked, command=command, watch=watch, tell=_note)
+                    folder, found = resuming.resume(asked, command=command, watch=watch, tell=note)
                 if found is None:
                     print(folder.folder, flush=True)
                     return
@@ -130,10 +130,9 @@ def train(
                 print_json({"run": str(ended.run.folder), "status": status, "error": str(ended)})
             raise
         for seed in [seed for seed in summary.seeds or () if seed["status"] == "failed"]:
-            err().print(f"note: seed {seed['seed']} ended early: {seed['error']}", markup=False)
+            note(f"seed {seed['seed']} ended early: {seed['error']}")
         if summary.picture_error is not None:
-            told = f"note: there is no picture ({summary.picture_error}); the traceback is in {folder.log_file}"
-            err().print(told, markup=False)
+            note(f"there is no picture ({summary.picture_error}); the traceback is in {folder.log_file}")
         if as_json:
             print_json({"run": str(folder.folder), "status": "completed", **asdict(summary)})
         else:
@@ -243,10 +242,6 @@ def config_schema() -> None:
     print_json(json_schema(), indent=2)
 
 
-def _note(told: str) -> None:
-    err().print(f"note: {told}", markup=False)
-
-
 def _resolved(config: str, overrides: list[str] | None) -> "Resolved":
     """The config, ready to run; its notes are told."""
     from pgrl_cli.config.layers import layers_of
@@ -257,8 +252,8 @@ def _resolved(config: str, overrides: list[str] | None) -> "Resolved":
         fix = f"pgrl sweep --config {config} trains it, with --dry-run it shows its cells"
         raise ConfigError([Problem(f"is a sweep: {fix}", config)])
     resolved = resolve(layers)
-    for note in resolved.notes:
-        err().print(f"note: {note}", markup=False)
+    for each in resolved.notes:
+        note(each)
     return resolved
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgrl_cli.config.problems import ConfigError, Problem, listed, refuse_other_than, short
-from pgrl_cli.console import err, failures_told, print_json
+from pgrl_cli.console import failures_told, note, print_json
 
 if TYPE_CHECKING:
     from pgrl_cli.config.sweep_words import Metric
@@ -112,9 +112,9 @@ def compare(
         left, right = (_read([path_or_id(side)], metric) for side in (a, b))
         answer = compared(left, right, judged.name, judged.over, (a, b), goal=judged.goal)
         if answer.apart:
-            err().print(f"note: not on both sides, and left out: seed {listed(answer.apart, 10)}", markup=False)
+            note(f"not on both sides, and left out: seed {listed(answer.apart, 10)}")
         if answer.numbers.left_out:
-            err().print(f"note: {answer.numbers.left_out} seeds ended early on a side, and are left out", markup=False)
+            note(f"{answer.numbers.left_out} seeds ended early on a side, and are left out")
         if as_json:
             print_json(answer.as_json())
             return
@@ -176,8 +176,8 @@ def _read(paths: list[str], metric: str) -> "list[Result]":
 
     results, notes = gathered(paths, metric)
     results, doubles = distinct(results)
-    for note in [*notes, *doubles]:
-        err().print(f"note: {note}", markup=False)
+    for each in [*notes, *doubles]:
+        note(each)
     return results
 
 

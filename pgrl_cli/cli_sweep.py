@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgrl_cli.config.problems import ConfigError, Problem
-from pgrl_cli.console import err, failures_told, print_json
+from pgrl_cli.config.problems import ConfigError, Problem, legible
+from pgrl_cli.console import err, failures_told, note, print_json
 from pgrl_cli.console_sweep import sweep_progress
 from pgrl_cli.machine import processors
 
@@ -119,7 +119,7 @@ def _begun_or_reopened(
         if "--dry-run" not in given:
             return folder
         wanted = sweeps.missing(folder, retry_failed)
-        print(*(f"{cell.label}   {folder.status(cell)['status']}" for cell in wanted), sep="\n")
+        print(*(f"{legible(cell.label)}   {folder.status(cell)['status']}" for cell in wanted), sep="\n")
         return None
 
     from pgrl_cli.planning import planned
@@ -157,8 +157,8 @@ def _tell_end(folder: "Sweep", rows: Sequence["Row"], standing: "Standing", left
 
 
 def _tell_notes(notes: Iterable[str]) -> None:
-    for note in notes:
-        err().print(f"note: {note}", markup=False)
+    for each in notes:
+        note(each)
 
 
 def _plan_lines(spec: "Spec", plan: "Plan") -> list[str]:
@@ -189,10 +189,10 @@ def _summary_lines(folder: "Sweep", rows: Sequence["Row"], standing: "Standing",
     for row, iqm in zip(shown, iqms, strict=True):
         n = row.numbers
         if n["iqm"] is None:
-            lines.append(f"{row.cell.label:<{width}}  {row.status}")
+            lines.append(f"{legible(row.cell.label):<{width}}  {row.status}")
             continue
         interval = "" if n["iqm_low"] is None else f"{in_short(n['iqm_low'])} to {in_short(n['iqm_high'])}"
-        lines.append(f"{row.cell.label:<{width}}  {n['runs']:>4}  {iqm:>{broad}}  {interval}")
+        lines.append(f"{legible(row.cell.label):<{width}}  {n['runs']:>4}  {iqm:>{broad}}  {interval}")
     if len(rows) > len(shown):
         lines.append(f"… and {len(rows) - len(shown)} more in summary.md")
     speed = f"{standing.steps_per_second:,.0f} run-steps per second"

@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from pgrl_cli.config.problems import ConfigError
+from pgrl_cli.config.problems import ConfigError, legible, short
 
 if TYPE_CHECKING:
     from pgrl_cli.cells import Sweep
     from pgrl_cli.experiment import Summary
     from pgrl_cli.runs import Run
 
+LONGEST_LINE = 4000
+MOST_LINES = 20
+MOST_PROBLEMS = 50
+"""Of errors, on the screen."""
 ROOM_FOR_A_BAR = 70
 """Columns; narrower terminals get the numbers alone."""
 Watch = Callable[[int, float], None]
@@ -52,16 +56,24 @@ def failures_told(debug: bool) -> Iterator[None]:
         raise typer.Exit(128 + getattr(error, "signal", 2)) from None
     except ConfigError as error:
         _trace(debug)
-        for problem in error.problems:
-            err().print(f"error: {problem}", markup=False)
+        for problem in error.problems[:MOST_PROBLEMS]:
+            err().print(f"error: {short(str(problem), LONGEST_LINE)}", markup=False)
+        if (more := len(error.problems) - MOST_PROBLEMS) > 0:
+            err().print(f"error: and {more} more of such problems")
         raise typer.Exit(2) from None
     except BrokenPipeError:  # whoever read our output has gone; the work is done
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except Exception as error:
         _trace(debug)
-        err().print(f"error: {_told(error)}", markup=False)
+        told = "\n".join(short(legible(line), LONGEST_LINE) for line in _told(error).split("\n")[:MOST_LINES])
+        err().print(f"error: {told}", markup=False)
         raise typer.Exit(1) from None
+
+
+def note(text: str) -> None:
+    """Tell what a person should hear."""
+    err().print(f"note: {short(legible(text), LONGEST_LINE)}", markup=False)
 
 
 def _kept(error: KeyboardInterrupt) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pgrl_cli.console import Steady, err
+from pgrl_cli.config.problems import legible, short
+from pgrl_cli.console import LONGEST_LINE, Steady, err
 
 if TYPE_CHECKING:
     from pgrl_cli.standing import Failure, Standing
@@ -50,7 +51,7 @@ def _sweep_bar(name: str) -> Iterator[Callable[["Standing", "Failure | None"], N
 
 def _failed_line(failed: "Failure") -> str:
     log = "" if failed.log is None else f" (log: {failed.log})"
-    return f"failed: {failed.cell.label}: {failed.error}{log}"
+    return f"failed: {short(legible(f'{failed.cell.label}: {failed.error}'), LONGEST_LINE)}{log}"
 
 
 def _standing_line(standing: "Standing") -> str:

@@ -18,6 +18,7 @@ from pgrl_cli.notebook import HINT, Notebook, NotFinite, NotWritten, Summary
 from pgrl_cli.provenance import provenance
 from pgrl_cli.resolution import Resolved
 from pgrl_cli.runs import Run
+from pgrl_cli.secrecy import redacted
 from pgrl_cli.stopping import Stop, stoppable
 from pgrl_cli.training.checkpoints import Checkpoint, restore, snapshot
 from pgrl_cli.training.checkpoints import runs_of as runs_of_checkpoint
@@ -312,6 +313,6 @@ def texts(resolved: Resolved, command: Sequence[str]) -> Mapping[str, str]:
     return {
         "config.yaml": written(resolved.config),
         "overrides.yaml": yaml12.write(typed) if typed else "",
-        "command.txt": shlex.join(runs.redacted(command)) + "\n",
+        "command.txt": shlex.join(redacted(command)) + "\n",
         "provenance.json": runs.to_json(provenance(), indent=True).decode(),
     }

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
 from pgrl_cli import runs
 from pgrl_cli.config.problems import ConfigError, Problem, listed
 from pgrl_cli.config.schema import seeds_of
 from pgrl_cli.folders import config_of
-from pgrl_cli.results import NO_METRIC
+from pgrl_cli.measured import NO_METRIC, Checked
 
 Row = dict[str, Any]
 
@@ -29,25 +28,19 @@ def exported(run: Path, seed: int | None, form: str) -> Iterator[bytes]:
     seeds = seeds_of(config)
     if seed is not None and seed not in seeds:
         raise ConfigError([Problem(f"has no seed {seed}; it has {listed(seeds, 10)}", str(run))])
-    lines = _lines(run / "metrics.jsonl")
+    lines = _lines(Checked(run / "metrics.jsonl", config, seeds))
     if form == "npz":
         return iter([_npz(lines, seeds, seed)])
     rows = lines if config.get("seeds") is None else _rows_of_seeds(lines, seeds, seed)
     return map(runs.to_json, rows) if form == "jsonl" else _csv(rows)
 
 
-def _lines(path: Path) -> Iterator[Row]:
+def _lines(checked: Checked) -> Iterator[Row]:
     """The lines of metrics.jsonl, one at a time; a torn last line is left out."""
     try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if line.endswith(b"\n"):
-                    try:
-                        yield orjson.loads(line)
-                    except orjson.JSONDecodeError as error:
-                        raise ConfigError([Problem(f"damaged: {error}", str(path), number)]) from error
+        yield from checked.lines()
     except FileNotFoundError as error:
-        raise ConfigError([Problem("there is no such file: the run has not begun", str(path))]) from error
+        raise ConfigError([Problem("there is no such file: the run has not begun", str(checked.path))]) from error
 
 
 def _rows_of_seeds(lines: Iterable[Row], seeds: tuple[int, ...], seed: int | None) -> Iterator[Row]:

@@ -1,6 +1,7 @@
 """Run folders: found under the paths that people name, with their configs. Files, no torch."""
 
 import glob
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,10 +9,15 @@ from typing import Any
 
 from pgrl_cli.cells import Cell, Sweep
 from pgrl_cli.config import yaml12
+from pgrl_cli.config.files import content
+from pgrl_cli.config.kinds import misfit
 from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, short
+from pgrl_cli.config.schema import SeedCount, Seeds
+from pgrl_cli.registry import Seed
 
 DEEPEST = 6
 """Folders inside folders that are searched for runs."""
+SEED_KINDS: Mapping[str, Any] = {"seed": Seed, "seeds": SeedCount | Seeds}
 
 
 @dataclass(frozen=True)
@@ -32,11 +38,12 @@ def found(paths: Iterable[str | Path]) -> list[Found]:
     problems = []
     for path in paths:
         matches = [Path(path)] if Path(path).exists() else _matching(str(path))
-        runs = [run for match in matches for run in _under(match, DEEPEST)]
+        seen: set[str] = set()
+        runs = [run for match in matches for run in _under(match, DEEPEST, seen)]
         if not runs:
             problems.append(Problem(_nothing_at(Path(path), matches), short(str(path))))
         for run in runs:
-            here.setdefault(run.path.resolve(), run)
+            here.setdefault(_real(run.path), run)
     if problems:
         raise ConfigError(problems)
     return list(here.values())
@@ -45,11 +52,14 @@ def found(paths: Iterable[str | Path]) -> list[Found]:
 def config_of(path: Path) -> Mapping[str, Any]:
     """The resolved config of a run folder. Raises ConfigError where there is none."""
     try:
-        config = yaml12.read((path / "config.yaml").read_text(encoding="utf-8"), "config.yaml")
+        config = yaml12.read(content(path / "config.yaml").decode(), str(path / "config.yaml"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError([Problem(f"is no run folder: config.yaml: {in_words(error)}", str(path))]) from error
     if not isinstance(config, dict):
         raise ConfigError([Problem("is no run folder: config.yaml is no config", str(path))])
+    for key, kind in SEED_KINDS.items():
+        if config.get(key) is not None and (wrong := misfit(kind, config[key])):
+            raise ConfigError([Problem(f"is no run folder: config.yaml: {key}: {wrong}", str(path))])
     return config
 
 
@@ -57,14 +67,22 @@ def _matching(pattern: str) -> list[Path]:
     return [Path(name) for name in sorted(glob.glob(pattern))]  # noqa: PTH207 - Path.glob takes no absolute pattern
 
 
-def _under(path: Path, deepest: int) -> list[Found]:
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))  # Path.resolve ends at a loop of links
+
+
+def _under(path: Path, deepest: int, seen: set[str]) -> list[Found]:
+    """The runs in a folder; one that links have led to before is left out."""
+    if (where := str(_real(path))) in seen:
+        return []
+    seen.add(where)
     if (path / "cells.jsonl").is_file():
         return [Found(path / cell.folder, cell.parameters) for cell in _cells(path)]
     if (path / "config.yaml").is_file():
         return [Found(path, _parameters_of_cell(path))]
     if path.is_dir() and deepest > 0:
         inside = [inner for inner in sorted(path.iterdir()) if inner.is_dir() and not inner.name.startswith(".")]
-        return [run for inner in inside for run in _under(inner, deepest - 1)]
+        return [run for inner in inside for run in _under(inner, deepest - 1, seen)]
     return []
 
 
@@ -77,10 +95,11 @@ def _cells(path: Path) -> Sequence[Cell]:
 
 def _parameters_of_cell(path: Path) -> Mapping[str, Any] | None:
     """What was swept, of a folder cells/NAME in a sweep's folder."""
-    parents = path.resolve().parents
+    real = _real(path)
+    parents = real.parents
     if len(parents) < 2 or not (parents[1] / "cells.jsonl").is_file():
         return None
-    return next((cell.parameters for cell in _cells(parents[1]) if parents[1] / cell.folder == path.resolve()), None)
+    return next((cell.parameters for cell in _cells(parents[1]) if parents[1] / cell.folder == real), None)
 
 
 def _nothing_at(path: Path, matches: Sequence[Path]) -> str:

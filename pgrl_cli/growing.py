@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
-from pgrl_cli.runs import Run
+from pgrl_cli.runs import Run, appended
 
 KEPT = ("metrics.jsonl", "samples.jsonl", "train.log")
 """The files that a resumed run cuts back; timing.jsonl shows every segment."""
@@ -34,7 +34,7 @@ class Growing:
         """Open a file at a position, at its beginning without one; what follows goes. Raises Damaged and OSError."""
         self._digest = sha256() if position is None else digest_up_to(path, position)
         self._bytes = 0 if position is None else position.bytes
-        self._file: IO[bytes] = path.open("ab")
+        self._file: IO[bytes] = appended(path)
         self._file.truncate(self._bytes)
 
     def write(self, data: bytes) -> None:
@@ -86,7 +86,7 @@ class Lines:
                 return growing
 
             self.metrics, self.samples, self.log = (opened(name) for name in KEPT)
-            self.timing = stack.enter_context((run.folder / "timing.jsonl").open("ab"))
+            self.timing = stack.enter_context(appended(run.folder / "timing.jsonl"))
             self._stack = stack.pop_all()
 
     @property

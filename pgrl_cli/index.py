@@ -14,7 +14,7 @@ import orjson
 
 from pgrl_cli import __version__, runs
 from pgrl_cli.catalogue import TOLD_BY, UNFINISHED, Entry, entry_of, is_one
-from pgrl_cli.config.shipped import is_folder
+from pgrl_cli.config.files import is_folder
 from pgrl_cli.small_files import Unreadable, json_of
 
 INDEX = ".index.json"

@@ -79,7 +79,7 @@ def planned(spec: Spec, processes: int) -> Plan:
             folder=f"cells/{folder_name(piece.label, piece.id)}",
             stack=where[piece.id][0],
             place=where[piece.id][1],
-            parameters=piece.parameters,
+            parameters=_in_json(piece.parameters),
             config=json_of(piece.config),
             sources={str(path): digest_of(path) for path in piece.config.sources.values()},
         )
@@ -153,6 +153,15 @@ def _pieces(spec: Spec) -> tuple[list[Piece], tuple[str, ...]]:
     if problems:
         raise ConfigError(list(problems))
     return list(pieces.values()), tuple(notes)
+
+
+def _in_json(value: Any) -> Any:
+    """A value as JSON of 64 bits holds it: a larger whole number, which only stands for a float, is one."""
+    if isinstance(value, dict):
+        return {key: _in_json(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_in_json(inner) for inner in value]
+    return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
 def _key(value: Any) -> bytes:

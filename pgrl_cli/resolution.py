@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
+from unicodedata import normalize
 
 from pgrl_cli.advice import advice, usual_estimator
 from pgrl_cli.config import KEYS, OTHER_WORDS, Config
@@ -18,6 +19,7 @@ from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, neares
 from pgrl_cli.config.reward_words import RewardWords
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, knobs, smallest_group
+from pgrl_cli.secrecy import holds_secret
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.words import DEAD, TABLES, every_knob, knobs_of, owners
@@ -191,6 +193,8 @@ class _Resolution:
                         self.tell(key, f"the weight of {short(word)}: {problem}", entry.part(word))
             elif problem := misfit(annotation, entry.value):
                 self.tell(key, problem)
+            elif key == "name" and holds_secret(entry.value):
+                self.tell(key, "it looks as if there is a secret in it, and names are written down; leave it out")
             if key in values and key not in self.wrong:
                 values[key] = fitted(annotation, entry.value)
         return values
@@ -270,6 +274,7 @@ class _Resolution:
 def _unknown(key: str, known: set[str]) -> str:
     if key in OTHER_WORDS:
         return f"unknown key {key!r}: here it is spelled {OTHER_WORDS[key]!r}"
-    same = [word for word in known if word.lower() == key.lower().replace("-", "_")]
+    plain = normalize("NFKC", key[:100]).lower().replace("-", "_")  # letters of double width, say
+    same = [word for word in known if word.lower() == plain]
     hint = f" Did you mean {same[0]!r}?" if same else nearest(key, sorted(known))
     return f"unknown key {short(key)!r}.{hint}"

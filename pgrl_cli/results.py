@@ -1,5 +1,6 @@
 """What runs have measured: one metric of each, read line by line."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
+from pgrl_cli.config.files import opened
 from pgrl_cli.config.problems import ConfigError, Problem, listed, nearest, short
 from pgrl_cli.config.schema import seeds_of
 from pgrl_cli.folders import Found, config_of, found, in_words
+from pgrl_cli.measured import NO_METRIC, Checked
 from pgrl_cli.runs import Run, is_alive
 
 ONCE_AN_EPOCH = ("mean_reward", "shaped_reward", "zero_variance_groups", "reward_std", "response_length")
@@ -20,7 +22,6 @@ AT_ITS_END = ("exact_match", "held_out_exact_match", "solution_probability", "lo
 """Metrics of the policy after an epoch, where they were measured: null in all other lines."""
 NOT_THE_EXPERIMENT = ("seed", "seeds", "log_seeds", "name", "log_every", "checkpoint_period", "checkpoint_keep")
 """Keys of a config that runs of one experiment may differ in."""
-NO_METRIC = ("epoch", "step", "nonfinite")
 MOST_NOTES = 6
 
 
@@ -50,7 +51,7 @@ class Result:
     def experiment(self) -> str:
         """What runs of one experiment have in common, as text."""
         kept = {key: value for key, value in self.config.items() if key not in NOT_THE_EXPERIMENT}
-        return orjson.dumps(kept, option=orjson.OPT_SORT_KEYS).decode()
+        return json.dumps(kept, sort_keys=True)
 
     @property
     def finished(self) -> bool:
@@ -103,9 +104,9 @@ def read(run: Found, metric: str) -> Result:
     Raises ConfigError for a folder that cannot be read, a damaged line, or a metric that is not there.
     """
     config = config_of(run.path)
-    status, failed = _status_of(run.path)
+    status, failed = status_of(run.path)
     seeds = seeds_of(config)
-    epochs, steps, values = _measured(run.path, metric, seeds, stacked=config.get("seeds") is not None)
+    epochs, steps, values = _measured(Checked(run.path / "metrics.jsonl", config, seeds), metric, seeds)
     failed = seeds if status == "failed" and not failed else failed
     return Result(
         path=run.path,
@@ -122,23 +123,17 @@ def read(run: Found, metric: str) -> Result:
     )
 
 
-def _measured(
-    path: Path, metric: str, seeds: Sequence[int], *, stacked: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _measured(checked: Checked, metric: str, seeds: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The lines that have a value: epochs [row], steps [row], values [row seed]."""
     epochs, steps, rows = [], [], []
-    file = path / "metrics.jsonl"
-    for number, line in _lines(file, metric):
+    for number, line in _lines(checked, metric):
         if metric in NO_METRIC or metric not in line:
             known = [name for name in line if name not in NO_METRIC]
             told = f"there is no metric {short(metric)!r}; possible: {listed(known, 40)}.{nearest(metric, known)}"
-            raise ConfigError([Problem(told, str(path))])
-        value = line[metric]
+            raise ConfigError([Problem(told, str(checked.path.parent))])
+        value = checked.value(line, metric, number)
         if value is None:
             continue
-        if isinstance(value, list) != stacked or np.size(value) != len(seeds):
-            what = f"{np.size(value)} values of {metric}, but config.yaml has {len(seeds)} seeds"
-            raise ConfigError([Problem(f"damaged: {what}", str(file), number)])
         epochs.append(line["epoch"])
         steps.append(line["step"])
         rows.append(np.array(value, dtype=float))
@@ -146,15 +141,15 @@ def _measured(
     return np.array(epochs, dtype=int), np.array(steps, dtype=int), values
 
 
-def _status_of(path: Path) -> tuple[str, tuple[int, ...]]:
+def status_of(path: Path) -> tuple[str, tuple[int, ...]]:
     """How a run stands, and which of its seeds have failed. Raises ConfigError where status.json cannot be read."""
     try:
         told = Run(path).status()
-        status = str(told["status"])
+        status = short(str(told["status"]), 30)
         if status in ("pending", "running") and "pid" in told and not is_alive(told):
             status = "lost"
         seeds = told.get("seeds") or ()
-        return status, tuple(each["seed"] for each in seeds if each["status"] == "failed")
+        return status, tuple(int(each["seed"]) for each in seeds if each["status"] == "failed")
     except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
         raise ConfigError([Problem(f"status.json cannot be read: {in_words(error)}", str(path))]) from error
 
@@ -163,14 +158,14 @@ def _once_an_epoch(metric: str) -> bool:
     return metric in ONCE_AN_EPOCH or metric.startswith("reward/")
 
 
-def _lines(path: Path, metric: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _lines(checked: Checked, metric: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """The lines that can tell something new about a metric; of one that is the same all epoch, the epoch's first."""
     once = _once_an_epoch(metric)
     nothing = f'"{metric}":null'.encode() if metric in AT_ITS_END else None
     epoch = b""
-    if not path.exists():
+    if not checked.path.exists():
         return
-    with path.open("rb") as file:
+    with opened(checked.path) as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
                 return  # torn, or still being written
@@ -178,13 +173,7 @@ def _lines(path: Path, metric: str) -> Iterator[tuple[int, dict[str, Any]]]:
             if (once and begins == epoch) or (nothing is not None and number > 1 and nothing in line):
                 continue
             epoch = begins
-            try:
-                told = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                raise ConfigError([Problem(f"damaged: {error}", str(path), number)]) from error
-            if not isinstance(told, dict) or not {"epoch", "step"} <= told.keys():
-                raise ConfigError([Problem("damaged: has no epoch and step", str(path), number)])
-            yield number, told
+            yield number, checked.line(line, number)
 
 
 def _notes(

@@ -14,6 +14,7 @@ from pgrl_cli.fingerprints import fingerprint
 from pgrl_cli.growing import Damaged, digest_up_to, positions_of
 from pgrl_cli.resolution import Resolved, resolve
 from pgrl_cli.runs import Run
+from pgrl_cli.secrecy import redacted
 from pgrl_cli.stopping import stoppable
 from pgrl_cli.training import checkpoints
 from pgrl_cli.training.checkpoints import Checkpoint, CheckpointError
@@ -153,4 +154,4 @@ def _write_down(folder: Run, config: Config, before: Config, command: Sequence[s
         runs.write_whole(folder.folder / "config.yaml", written(config))
     if command:
         with (folder.folder / "command.txt").open("a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(shlex.join(runs.redacted(command)) + "\n")
+            file.write(shlex.join(redacted(command)) + "\n")

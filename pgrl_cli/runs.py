@@ -17,13 +17,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import orjson
 
+from pgrl_cli.config.files import content
 from pgrl_cli.config.problems import ConfigError, Problem
 from pgrl_cli.machine import process_started
+from pgrl_cli.secrecy import scrubbed
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, flock
@@ -32,9 +34,6 @@ try:
 except ImportError:  # not on Windows
     LOCKS = False
 
-
-SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|credential|(^|_)token$)")
-"""Names whose values are never written; token_budget is none of them."""
 TRIES = 100
 RECENT = 60.0
 """Seconds: a folder that another machine says it has, and has written to so lately, is left to it."""
@@ -66,7 +65,7 @@ class Run:
 
     def status(self) -> dict[str, Any]:
         """What status.json says."""
-        return orjson.loads((self.folder / "status.json").read_bytes())
+        return orjson.loads(content(self.folder / "status.json"))
 
     def status_or_nothing(self) -> Mapping[str, Any]:
         """What status.json says; nothing where it cannot be read: then nobody has the run."""
@@ -78,19 +77,18 @@ class Run:
 
     def log_traceback(self, error: BaseException) -> None:
         """Write the traceback of an error into train.log, if it can still be written."""
-        with suppress(OSError), self.log_file.open("a", encoding="utf-8", errors="backslashreplace") as log:
-            log.write("".join(traceback.format_exception(error)))
+        with suppress(OSError), appended(self.log_file) as log:
+            log.write(scrubbed("".join(traceback.format_exception(error))).encode(errors="backslashreplace"))
 
     def mark(self, status: str, **facts: Any) -> None:
         """Write status.json: the status, which process has the run, and what is known of it. Raises OSError."""
         process = {"pid": os.getpid(), "process_started": process_started(os.getpid()), "host": socket.gethostname()}
-        told = {"status": status, **process, **facts}
-        if isinstance(told.get("error"), str):
-            told["error"] = told["error"].encode(errors="backslashreplace").decode()
+        texts = {key: fact for key, fact in facts.items() if isinstance(fact, str)}
+        told = {"status": status, **process, **facts, **{key: in_a_file(text) for key, text in texts.items()}}
         try:
             write_whole(self.folder / "status.json", told)
         except OSError:  # a full disk has no room beside the old status, but the old one's own
-            with (self.folder / "status.json").open("r+b") as file:
+            with open(self.folder / "status.json", "r+b", opener=no_link) as file:
                 file.write(to_json(told, indent=True))
                 file.truncate()
 
@@ -134,9 +132,24 @@ def _filled(run: Run, texts: Mapping[str, str], copies: Sequence[Path]) -> Run:
     return run
 
 
+def no_link(path: str, flags: int) -> int:
+    """An opener for files of a run folder: a link in it must not lead out of it."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def appended(path: Path) -> BinaryIO:
+    """A file of a run folder, to be written on at its end. Raises OSError, also for a link."""
+    return open(path, "ab", opener=no_link)
+
+
 def in_a_path(name: str) -> str:
     """A name reduced to what every file system takes."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:60] or "run"
+
+
+def in_a_file(text: str) -> str:
+    """Somebody's words as they may be written down: without secrets, and of characters that UTF-8 has."""
+    return scrubbed(text).encode(errors="backslashreplace").decode()
 
 
 def write_whole(path: Path, content: str | Mapping[str, Any] | Iterable[bytes]) -> None:
@@ -182,29 +195,12 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
     Raises ValueError for a damaged line before the last.
     """
-    lines = path.read_bytes().split(b"\n")
+    lines = content(path).split(b"\n")
     for number, line in enumerate(lines[:-1], start=1):  # what follows the last newline is torn, or nothing
         try:
             yield orjson.loads(line)
         except orjson.JSONDecodeError as error:
             raise ValueError(f"{path}:{number}: damaged: {error}") from error
-
-
-def redacted(words: Sequence[str]) -> list[str]:
-    """A command's words without the values of secrets."""
-    kept: list[str] = []
-    hide_next = False
-    for word in words:
-        name, equals, _ = word.partition("=")
-        if hide_next:
-            kept.append("***")
-            hide_next = False
-        elif SECRET.search(name.lstrip("-").replace("-", "_")):
-            kept.append(f"{name}=***" if equals else word)
-            hide_next = not equals and word.startswith("--")
-        else:
-            kept.append(word)
-    return kept
 
 
 class InUse(ConfigError):
@@ -268,9 +264,11 @@ def now() -> str:
 
 def is_alive(status: Mapping[str, Any]) -> bool:
     """Whether the process that a status names still runs on this host; a process of another host may."""
-    if status.get("status") not in ("pending", "running") or "pid" not in status:
+    if status.get("status") not in ("pending", "running") or type(status.get("pid")) is not int:
         return False
-    if status.get("host") != socket.gethostname():
+    if not isinstance(host := status.get("host"), str):
+        return False
+    if host != socket.gethostname():
         return True
     started = process_started(status["pid"])
     return started is not None and started == status.get("process_started")

@@ -6,8 +6,6 @@ from contextlib import closing
 from functools import cache
 from typing import Any
 
-import orjson
-
 from pgrl_cli import experiment, runs
 from pgrl_cli.cells import Cell, Sweep
 from pgrl_cli.config import Config
@@ -37,7 +35,7 @@ def train_stack(
     cannot be made.
     """
     cells = sweep.stack(number)
-    configs = [config_of(cell.config) for cell in cells]
+    configs = [cell.as_config() for cell in cells]
     here = {place: cell for place, cell in enumerate(cells) if cell.id in wanted}
     checkpoints = sweep.checkpoints(number)
     known = {place: (sweep.run(cell), configs[place]) for place, cell in here.items()}
@@ -57,11 +55,6 @@ def train_stack(
             configs, books, watch, lambda book: ended(cell_of[id(book)], book), keeper=keeper, stop=stop, resumed=found
         )
     shutil.rmtree(checkpoints, ignore_errors=True)  # each cell has its own by now
-
-
-def config_of(config: Mapping[str, Any]) -> Config:
-    """A cell's config from what cells.jsonl holds."""
-    return Config.model_validate_json(orjson.dumps(config))
 
 
 def json_of(config: Config) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pgrl_cli import index
 from pgrl_cli.catalogue import Entry, cells_of, entry_of, is_one, kind_of
+from pgrl_cli.config.files import is_folder
 from pgrl_cli.config.problems import ConfigError, Problem, listed, nearest, short
-from pgrl_cli.config.shipped import is_folder
 
 RUNS = Path("runs")
 """Where runs lie unless somebody says otherwise."""

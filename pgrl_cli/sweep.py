@@ -16,6 +16,7 @@ from pgrl_cli.plots.final import draw_summary
 from pgrl_cli.provenance import provenance
 from pgrl_cli.report import Row, summarised, write_summary
 from pgrl_cli.runs import Run
+from pgrl_cli.secrecy import redacted
 from pgrl_cli.standing import Standing, Watch, watched
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def begin(spec: "Spec", plan: "Plan", runs_dir: Path, command: Sequence[str]) ->
     texts = {
         "sweep.yaml": yaml12.write(spec.as_mapping()),
         "cells.jsonl": cells.lines_of(plan.cells),
-        "command.txt": shlex.join(runs.redacted(command)) + "\n",
+        "command.txt": shlex.join(redacted(command)) + "\n",
         "provenance.json": runs.to_json(provenance(), indent=True).decode(),
     }
     sweep = Sweep(runs.create(spec.name, runs_dir, texts).folder)

@@ -20,6 +20,7 @@ import orjson
 
 from pgrl_cli.cells import Cell, Sweep
 from pgrl_cli.launchers import closed, ended
+from pgrl_cli.secrecy import scrubbed
 from pgrl_cli.stopping import Stop, stoppable
 
 
@@ -67,7 +68,7 @@ def _train_all(folder: str, stop: Stop) -> None:
                 tell=_say,
             )
         except Exception as error:
-            traceback.print_exc()
+            sys.stderr.write(scrubbed(traceback.format_exc()))
             for cell in open_cells.values():
                 reason = f"{type(error).__name__}: {error}"  # it could not even begin
                 sweep.bury(cell, reason)

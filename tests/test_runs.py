@@ -21,7 +21,8 @@ from pgrl_cli import __version__, runs
 from pgrl_cli.growing import Lines
 from pgrl_cli.machine import process_started
 from pgrl_cli.provenance import provenance
-from pgrl_cli.runs import Run, create, in_a_path, read_lines, redacted, to_json, write_whole
+from pgrl_cli.runs import Run, create, in_a_path, read_lines, to_json, write_whole
+from pgrl_cli.secrecy import redacted
 
 
 class Noon(datetime):

@@ -374,7 +374,7 @@ def test_a_sweep_whose_files_are_damaged_says_so_and_a_status_that_cannot_be_rea
             reopened(folder, None)
     (folder / "cells.jsonl").write_bytes(whole)
     (folder / "sweep.yaml").write_text("name: x\n")
-    with pytest.raises(ConfigError, match="cannot be resumed: 'metric'"):
+    with pytest.raises(ConfigError, match=r"cannot be resumed: sweep\.yaml lacks metric, launcher"):
         reopened(folder, None)
 
 

@@ -3,7 +3,7 @@
     yaml12             YAML 1.2 with lines            layers     defaults < base < file < command line
     schema             the keys, and Config           kinds      what a value may be, in words
     own_reward_words   file.py:function               shipped    the configs that come along
-    problems           what is wrong, and where
+    problems           what is wrong, and where         files          read where they are files
 
 The names below are imported at their first use: the command line needs problems and shipped configs only.
 """

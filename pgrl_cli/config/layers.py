@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from pgrl_cli.config import yaml12
+from pgrl_cli.config.files import is_file, opened
 from pgrl_cli.config.problems import ConfigError, Problem, brief, short
 from pgrl_cli.config.schema import OTHER_WORDS
-from pgrl_cli.config.shipped import find, is_file
+from pgrl_cli.config.shipped import find
+from pgrl_cli.secrecy import is_secret, redacted, refusal
 
 COMMAND_LINE = "command line"
 DEEPEST_BASE = 10
@@ -125,7 +127,8 @@ def _add_map(gathered: Layers, written: yaml12.Map, folder: Path, shown: str, ab
     layer = {key: Entry(value, shown, lines[key], folder, level) for key, value in written.items()}
     for key in [key for key in layer if "." in key and key not in OTHER_WORDS]:
         head, _, rest = key.partition(".")
-        gathered.problems.append(layer.pop(key).problem(f"unknown key {key!r}: write {head}: {{{rest}: …}}"))
+        told = f"unknown key {short(key)!r}: write {short(head)}: {{{short(rest)}: …}}"
+        gathered.problems.append(layer.pop(key).problem(told))
     gathered.layers.append(layer)
 
 
@@ -146,9 +149,11 @@ def _add_base(gathered: Layers, base: Entry, above: list[Path]) -> None:
 def read_file(path: Path, shown: str) -> tuple[yaml12.Map, list[Problem]]:
     """The map in a file, and what is wrong with the writing. Raises ConfigError where there is no map."""
     try:
-        if path.stat().st_size > 4 * yaml12.LONGEST:
+        with opened(path) as file:
+            data = file.read(4 * yaml12.LONGEST + 1)
+        if len(data) > 4 * yaml12.LONGEST:
             raise ConfigError([Problem(f"is longer than {yaml12.LONGEST} characters: too long for a config", shown)])
-        text = path.read_bytes().decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError([Problem("is not text in UTF-8", shown)]) from error
     except OSError as error:
@@ -166,10 +171,13 @@ def _add_overrides(gathered: Layers, overrides: Sequence[str], here: Path) -> No
     level = len(gathered.layers)
     layer: dict[str, Entry] = {}
     for override in overrides:
-        shown = f"{COMMAND_LINE}: {short(override)}"
+        shown = f"{COMMAND_LINE}: {short(redacted([override])[0])}"
         key, equals, text = override.partition("=")
         if not equals or not KEY.fullmatch(key):
             gathered.problems.append(Problem("is not KEY=VALUE, such as epochs=50", shown))
+            continue
+        if is_secret(key):
+            gathered.problems.append(Problem(refusal(key), shown))
             continue
         if key == "base":
             gathered.problems.append(Problem("base belongs in a file; name the config itself here", shown))

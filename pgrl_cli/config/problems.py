@@ -1,8 +1,10 @@
 """What is wrong with a config, said so that it can be mended."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from reprlib import Repr
 
 BRIEF = Repr()
@@ -10,6 +12,10 @@ BRIEF.maxstring = BRIEF.maxother = BRIEF.maxlong = 80
 BRIEF.maxlist, BRIEF.maxdict, BRIEF.maxlevel = 8, 4, 3
 LONGEST_WORD = 80
 """Characters of somebody's word that a message repeats."""
+MOST_COMPARED = 1000
+"""Words among which the nearest is looked for."""
+MOVING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Controls of terminals, line ends, turns of the direction of writing, and what is no character."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +28,7 @@ class Problem:
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{place}: {self.message}"
+        return legible(f"{place}: {self.message}")
 
 
 class ConfigError(Exception):
@@ -34,10 +40,11 @@ class ConfigError(Exception):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A question that offers the known word most like this one, or nothing."""
+    """A question that offers the known word most like this one, or nothing; of very many the first are looked at."""
     if len(word) > LONGEST_WORD:
         return ""
-    close = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    near = [other for other in islice(known, MOST_COMPARED) if len(other) <= 2 * LONGEST_WORD]
+    close = get_close_matches(word, near, n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
@@ -61,3 +68,8 @@ def refuse_other_than(option: str, word: str, known: Sequence[str]) -> None:
     """Refuse a word that an option does not take. Raises ConfigError."""
     if word not in known:
         raise ConfigError([Problem(f"came {short(word)!r}; possible: {listed(known)}.{nearest(word, known)}", option)])
+
+
+def legible(text: str) -> str:
+    """A text on one line, in which nothing moves a terminal's cursor or turns the direction of the rest."""
+    return MOVING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -4,6 +4,7 @@ import os
 import re
 from pathlib import Path
 
+from pgrl_cli.config.files import is_file, is_folder, no_file, opened
 from pgrl_cli.config.problems import ConfigError, Problem, nearest, short
 
 SWEEP_KEYS = ("parameters", "metric", "method", "samples", "sampling_seed", "launcher")
@@ -31,7 +32,8 @@ def shipped_sweeps() -> list[str]:
 
 def is_sweep(path: Path) -> bool:
     """Whether a file is a sweep's and not a config: some key of its own says so. Raises OSError."""
-    return SWEEP_KEY.search(path.read_bytes()[:SEARCHED]) is not None
+    with opened(path) as file:
+        return SWEEP_KEY.search(file.read(SEARCHED)) is not None
 
 
 def _names() -> list[str]:
@@ -50,27 +52,11 @@ def find(name: str, beside: Path) -> Path:
                 return candidate
     known = _names()
     shown = short(name)
-    if is_folder(beside / name):
-        raise ConfigError([Problem("is a folder, not a config", shown)])
+    if why := no_file(beside / name):
+        raise ConfigError([Problem(why, shown)])
     stem = name.removesuffix(".yaml").removeprefix("configs/")
     hint = nearest(stem, known) or " `pgrl config ls` lists those that are shipped."
     raise ConfigError([Problem(f"there is no such file, nor a shipped config of that name.{hint}", shown)])
-
-
-def is_file(path: Path) -> bool:
-    """Whether there is a file; no for a path that cannot be one."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # too long, or with a NUL in it
-        return False
-
-
-def is_folder(path: Path) -> bool:
-    """Whether there is a folder; no for a path that cannot be one."""
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):
-        return False
 
 
 def copy(name: str, dest: str) -> Path:
@@ -81,7 +67,7 @@ def copy(name: str, dest: str) -> Path:
     source = find(name, shipped_folder())
     folder = is_folder(Path(dest)) or dest.endswith("/")
     target = Path(dest) / source.name if folder else Path(dest)
-    if target.exists():
+    if os.path.lexists(target):
         raise ConfigError([Problem("exists; nothing was copied", str(target))])
     if not is_folder(target.parent):
         raise ConfigError([Problem("there is no folder to copy into", str(target.parent))])

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from pgrl_cli.config import yaml12
+from pgrl_cli.config.files import is_file
 from pgrl_cli.config.kinds import misfit
 from pgrl_cli.config.layers import Entry, Layers, layers_of, layers_of_base, read_file
 from pgrl_cli.config.problems import ConfigError, Problem, nearest, short
 from pgrl_cli.config.schema import KEYS, OTHER_WORDS
-from pgrl_cli.config.shipped import find, is_file
+from pgrl_cli.config.shipped import find
 from pgrl_cli.config.sweep_cells import Cell, Spec
 from pgrl_cli.config.sweep_keys import SweptKeys
 from pgrl_cli.config.sweep_texts import differences, folder_name, label_of, plain, told
@@ -31,6 +32,7 @@ from pgrl_cli.config.sweep_words import (
     metric_of,
     wrong_with_metric,
 )
+from pgrl_cli.secrecy import holds_secret
 
 __all__ = ["Cell", "Metric", "Spec", "differences", "folder_name", "label_of", "read_sweep", "told"]
 
@@ -137,6 +139,9 @@ class _Reading:
                 hint = nearest(entry.value, words) if isinstance(entry.value, str) else ""
                 self.problems.append(entry.problem(f"{key}: {wrong}{hint and '.'}{hint}"))
                 del values[key]
+            elif key == "name" and holds_secret(entry.value):
+                told_why = "name: it looks as if there is a secret in it, and names are written down; leave it out"
+                self.problems.append(entry.problem(told_why))
         if "method" in values:
             self.check_samples(values["method"])
         return values

@@ -11,8 +11,8 @@ from pgrl_cli.config import yaml12
 
 PLAIN = re.compile(r"[\w./+%-]([\w ./:+%-]*[\w./+%-])?")
 """Text that a label shows without quotes."""
-STRANGE = r"[^A-Za-z0-9._=,+-]+"
-"""What not every file system takes."""
+STRANGE = r"[^A-Za-z0-9._=,-]+"
+"""What is left out of the names of folders; then = becomes -, and a comma _."""
 LONGEST_VALUE = 60
 LONGEST_LABEL = 400
 LONGEST_FOLDER = 80
@@ -31,10 +31,10 @@ def told(value: Any) -> str:
 
 
 def folder_name(label: str, identity: str) -> str:
-    """What every file system takes of a label, and an id: delta_mode=rewards,kl_coefficient=0.1-3fa9c1d2."""
-    inside = re.sub(rf"(?<=[=,]){STRANGE}|{STRANGE}(?=[=,]|$)", "", label)  # brackets around a value, say
+    """What every file system takes of a label, and an id: delta_mode-rewards_kl_coefficient-0.1-3fa9c1d2."""
+    inside = re.sub(rf"(?<=[=,]){STRANGE}|{STRANGE}(?=[=,]|$)", "", label.replace("e+", "e"))  # brackets, say
     readable = re.sub(STRANGE, "-", inside)[:LONGEST_FOLDER].strip(".-,=")
-    return f"{readable or 'cell'}-{identity}"
+    return f"{readable.replace('=', '-').replace(',', '_') or 'cell'}-{identity}"
 
 
 def sameness(value: Any) -> Any:

@@ -11,6 +11,7 @@ from pgrl_cli.config.layers import COMMAND_LINE, KEY, Entry
 from pgrl_cli.config.problems import ConfigError, Problem, short
 from pgrl_cli.config.sweep_texts import told
 from pgrl_cli.config.sweep_words import MOST_CELLS, OWN_KEYS
+from pgrl_cli.secrecy import is_secret, redacted, refusal
 
 QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 BEFORE_QUOTES = ("", "[", "{", ",", ":")
@@ -52,11 +53,13 @@ def typed(overrides: Sequence[str], here: Path) -> Typed:
     line = Typed()
     seen: set[str] = set()
     for override in overrides:
-        shown = f"{COMMAND_LINE}: {short(override)}"
+        shown = f"{COMMAND_LINE}: {short(redacted([override])[0])}"
         key, equals, text = override.partition("=")
         head = key.partition(".")[0]
         if not equals or not KEY.fullmatch(key):
             line.problems.append(Problem("is not KEY=VALUE, such as epochs=50, or KEY=VALUE,VALUE", shown))
+        elif is_secret(key):
+            line.problems.append(Problem(refusal(key), shown))
         elif head in ("base", "parameters"):
             fix = "name the config itself here" if key == "base" else "to sweep a key: KEY=VALUE,VALUE"
             line.problems.append(Problem(f"{head} belongs in a file; {fix}", shown))

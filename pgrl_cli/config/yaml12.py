@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from pgrl_cli.config.problems import ConfigError, Problem, brief, short
+from pgrl_cli.secrecy import is_secret, refusal
 
 LONGEST = 1 << 20
 """Characters in a file; a config is a page, not a data set."""
@@ -24,7 +25,10 @@ BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": F
 INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,999})")  # 017 stays text: 1.1 reads it as 15, 1.2 as 17
 BASED = re.compile(r"0o[0-7]{1,999}|0x[0-9a-fA-F]{1,999}")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+NOT_ZERO = re.compile(r"[-+.0]*[1-9]")  # 1e-400 stays text: as a number it would be 0, without a word
 SPECIAL_FLOAT = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""What turns the direction of the rest of a line."""
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -71,7 +75,8 @@ def scalar(text: str) -> Any:
     if BASED.fullmatch(text):
         return int(text, base=0)
     if FLOAT.fullmatch(text):
-        return float(text)
+        number = float(text)
+        return text if number == 0 and NOT_ZERO.match(text) else number
     if special := SPECIAL_FLOAT.fullmatch(text):
         return float("nan") if special[3] else float(f"{special[1]}inf")
     return text
@@ -79,7 +84,8 @@ def scalar(text: str) -> Any:
 
 def write(mapping: Mapping[str, Any]) -> str:
     """A mapping as YAML that `read` reads back equal; lists stay on one line."""
-    return yaml.dump(dict(mapping), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
+    text = yaml.dump(dict(mapping), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
+    return TURNING.sub(lambda found: f"\\u{ord(found[0]):04X}", text)  # not printable, so in double quotes
 
 
 class _Reader:
@@ -142,6 +148,10 @@ class _Reader:
             value = self._value(next(self.events), depth + 1)
             line = event.start_mark.line + 1
             if key in twice:
+                continue
+            if is_secret(key):
+                self.problems.append(Problem(refusal(key), self.file, line))
+                twice.add(key)
                 continue
             if key in values:
                 twice.add(key)

@@ -8,8 +8,10 @@ from pgrl_cli import statistics
 from pgrl_cli.config.problems import ConfigError, Problem
 from pgrl_cli.config.schema import seeds_of
 from pgrl_cli.folders import Found, config_of, in_words
+from pgrl_cli.measured import Checked
 from pgrl_cli.plots.run import Curves, Gathered, draw, title_of
 from pgrl_cli.plots.tables import Table
+from pgrl_cli.results import status_of
 from pgrl_cli.runs import Run
 
 
@@ -19,13 +21,15 @@ def draw_own(run: Found, path: Path) -> Table:
     Raises ConfigError where a file of the folder is missing or damaged, or there is nothing to draw.
     """
     config = config_of(run.path)
+    seeds = seeds_of(config)
     folder = Run(run.path)
     gathered = Gathered()
     try:
-        gathered.add(folder.metrics())
-        status = folder.status()
-        failed = [each["seed"] for each in status.get("seeds") or () if each["status"] == "failed"]
+        gathered.add(Checked(run.path / "metrics.jsonl", config, seeds).lines())
+        _, failed = status_of(run.path)
+        maximum = folder.status().get("maximum_reward")
         curves = gathered.curves()
+        title = title_of(config, seeds) if curves else ""
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         told = (
             in_words(error) if isinstance(error, OSError | ValueError) else f"damaged: {type(error).__name__} {error}"
@@ -33,7 +37,7 @@ def draw_own(run: Found, path: Path) -> Table:
         raise ConfigError([Problem(f"cannot be drawn: {told}", str(run.path))]) from error
     if not curves:
         raise ConfigError([Problem("cannot be drawn: no epoch is written yet", str(run.path))])
-    draw(curves, path, title=title_of(config, seeds_of(config)), maximum=status.get("maximum_reward"), failed=failed)
+    draw(curves, path, title=title, maximum=maximum if isinstance(maximum, int | float) else None, failed=failed)
     return _table(curves)
 
 

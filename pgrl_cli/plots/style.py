@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pgrl_cli.config.files import content
 from pgrl_cli.config.problems import ConfigError, Problem
 
 INK, ACCENT, QUIET, FAINT = "#1b1b1b", "#0b6fa4", "#8a8a8a", "#c4c4c4"
@@ -132,11 +133,13 @@ def height_of_caption(text: str) -> float:
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a figure; the suffix says the format. Raises OSError."""
+    """Write a figure, in place of a link and not through it; the suffix says the format. Raises OSError."""
     import matplotlib
 
     who = {".png": "Software", ".svg": "Creator", ".pdf": "Creator"}[path.suffix]
     timeless = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[path.suffix]
+    if path.is_symlink():
+        path.unlink()
     with _whatever_glyphs(), matplotlib.rc_context({"svg.hashsalt": DRAWN_BY}):
         figure.savefig(path, dpi=200, metadata={who: DRAWN_BY, **timeless})
 
@@ -148,7 +151,7 @@ def refuse_strangers(path: Path) -> None:
         raise ConfigError([Problem(told, "--out")])
     if not path.parent.is_dir():
         raise ConfigError([Problem(f"there is no folder {path.parent}", "--out")])
-    if path.is_dir() or (path.exists() and DRAWN_BY.encode() not in path.read_bytes()):
+    if path.is_dir() or (path.exists() and DRAWN_BY.encode() not in content(path)):
         told = "is there, and was not drawn by pgrl plot: name another file with --out, or move it away"
         raise ConfigError([Problem(told, str(path))])
 

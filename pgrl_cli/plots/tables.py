@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pgrl_cli import statistics
+from pgrl_cli.config.files import opened
 from pgrl_cli.config.problems import ConfigError, Problem, listed
 from pgrl_cli.config.sweep_spec import told
 from pgrl_cli.config.sweep_words import Metric
@@ -74,7 +75,7 @@ def refuse_strange_table(path: Path) -> None:
     """Refuse a table's path where something else lies than a table from here. Raises ConfigError."""
     if not path.exists():
         return
-    with path.open("rb") as file:
+    with opened(path) as file:
         first = file.readline(10_000).decode(errors="replace").strip().split(",")
     if first[0] != "group" or not {"statistic", "runs", "value", "low", "high"} <= set(first):
         told = "is there, and is no table of pgrl plot: name another picture with --out, or move it away"
