@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from itertools import accumulate
 from pathlib import Path
 
@@ -104,7 +105,7 @@ class _Stack:
         places = runs_of(self.configs)
         for index, book in self.books.items():
             book.place, book.maximum_reward = places[index], _maximum_reward(book.config, parts, places[index])
-        with threads_for(multiplications(self.configs[0], parts.task, [state.policy])):
+        with closing(parts), threads_for(multiplications(self.configs[0], parts.task, [state.policy])):
             for record in train(parts, self.configs[0], state):
                 for share, error in record.failures.items():
                     for book in [book for book in self.going if _begins_in(parts.shares[share], book.place)]:

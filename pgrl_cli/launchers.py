@@ -17,6 +17,7 @@ import orjson
 
 import pgrl_cli
 from pgrl_cli.cells import Sweep
+from pgrl_cli.reward_process import ending
 
 GRACE = 20.0
 """Seconds that a child without work may take to end."""
@@ -155,7 +156,7 @@ class _Crew:
         code = child.process.returncode
         if self.stopping:
             return
-        told = f"its process {_end(code)}; what it said last is in {self.sweep.log(child.log)}"
+        told = f"its process {ending(code)}; what it said last is in {self.sweep.log(child.log)}"
         for cell in [cell for cell in self.sweep.stack(job.stack) if cell.id in child.open]:
             folder = self.sweep.run(cell)
             with suppress(OSError):
@@ -196,10 +197,3 @@ class _Crew:
                 child.process.wait()
         for listener in self.listeners:
             listener.join()
-
-
-def _end(code: int) -> str:
-    if code >= 0:
-        return f"ended with exit code {code}"
-    name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
-    return f"was killed by {name}" + (", perhaps for lack of memory" if -code == signal.SIGKILL else "")

@@ -11,8 +11,8 @@ import numpy as np
 from pgrl_cli import logs, runs, statistics
 from pgrl_cli.config import Config
 from pgrl_cli.plots.run import Gathered, draw, title_of
+from pgrl_cli.reward_calls import RewardError
 from pgrl_cli.runs import Lines, Run
-from pgrl_cli.tasks.own_rewards import RewardError
 from pgrl_cli.training.measures import EVALUATED
 from pgrl_cli.training.trainer import Record, Runs
 

@@ -20,11 +20,12 @@ from typing import IO, Any, NoReturn
 import orjson
 
 from pgrl_cli.cells import Cell, Sweep
+from pgrl_cli.reward_process import give_up
 
 
 def main(folder: str) -> None:
     """Train what is asked for until the input ends."""
-    stop = threading.Event()
+    stop = give_up  # also ends the wait for a reward that hangs
     signal.signal(signal.SIGINT, lambda *_: stop.set())
     busy = threading.Event()
     jobs = _jobs(busy, os.dup(0))

@@ -219,7 +219,7 @@ def test_processes_train_each_cell_in_a_process_with_a_log_of_its_own():
 @pytest.mark.parametrize("launcher", ["stacked", "processes"])
 def test_a_process_that_is_killed_fails_its_own_cells_and_the_rest_goes_on(launcher):
     Path("mine.py").write_text(
-        "import os, signal\n\ndef points(prompt, response):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import os, signal\n\ndef points(prompt, response):\n    os.kill(os.getppid(), signal.SIGKILL)\n"
     )
     text = f"""
 base: lecture/centered_naive

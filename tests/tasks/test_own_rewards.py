@@ -270,10 +270,9 @@ def test_a_syntax_error_in_evaluated_text_is_told_at_the_line_that_led_there(wri
     assert message.startswith(f"{tmp_path / 'mine.py'}:4: ")
 
 
-def test_ctrl_c_is_no_fault_of_the_reward(written):
-    reward = written("def points(prompt, response): raise KeyboardInterrupt")
-    with pytest.raises(KeyboardInterrupt):
-        reward(PROMPTS, RESPONSES)
+def test_a_reward_that_raises_a_keyboard_interrupt_is_not_taken_for_the_users_ctrl_c(written):
+    message = fault_when_asked(written, "def points(prompt, response): raise KeyboardInterrupt")
+    assert message.endswith("the reward failed for prompt [1, 0] and response [0, 1]: KeyboardInterrupt")
 
 
 def test_helpers_in_folders_without_init_are_each_rewards_own(tmp_path):
