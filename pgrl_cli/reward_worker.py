@@ -4,8 +4,8 @@
     [[[3, 1, 2], [1, 1, 2]], ...]               ->   a number for each case, as soon as it is there
     whatever goes wrong                         ->   {"error": "mine.py:4: ...", "traceback": "..."}, then no more
 
-The two pipes are no descriptors that anyone else knows of. It ends when its input ends, or when the process that asks dies, even while the user's code holds the interpreter.
-What the code prints goes to that process's standard error; it reads nothing. SIGUSR1 makes it say in which line it is.
+It ends when its input ends, or when the process that asks dies, even while the user's code holds the interpreter.
+What the code prints goes to that process's standard error; it reads nothing. At SIGUSR1 it says in which line it is.
 """
 
 import ctypes
