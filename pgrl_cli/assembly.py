@@ -23,7 +23,7 @@ from pgrl_cli.policies.stack import lay_together, side_by_side
 from pgrl_cli.registry import Function, apply
 from pgrl_cli.registry import knobs as knobs_of
 from pgrl_cli.tasks import TASKS
-from pgrl_cli.tasks.own_rewards import OwnReward
+from pgrl_cli.tasks.own_rewards import UserReward
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.training.parts import Parts, Share, State
 from pgrl_cli.training.updates import OPTIMIZERS, moments_of
@@ -138,7 +138,7 @@ def _policy(config: Config, seed: int, task: Task) -> Policy:
 def _shares(configs: Sequence[Config], task: Task, knobs: Mapping[str, Any]) -> Iterator[Share]:
     """Neighbours that are scored alike, together; a reward of the user's own may fail, so it is scored for itself."""
     begin = 0
-    own_rewards: dict[tuple[Path, str], OwnReward] = {}
+    own_rewards: dict[tuple[Path, str], UserReward] = {}
     for _, alike in groupby(enumerate(configs), key=_share_of):
         together = [config for _, config in alike]
         first = together[0]
@@ -156,12 +156,12 @@ def _share_of(numbered: tuple[int, Config]) -> Any:
     return scored_by(config), index if config.sources else None
 
 
-def _reward(config: Config, task: Task, word: str, own: dict[tuple[Path, str], OwnReward]) -> Function:
+def _reward(config: Config, task: Task, word: str, own: dict[tuple[Path, str], UserReward]) -> Function:
     """A reward of the task, or the user's own; configs that share one of these share its answers and its process."""
     if word not in config.sources:
         return task.rewards[word]
     path, name = config.sources[word], word.rpartition(":")[2]
-    return own.setdefault((path, name), OwnReward(path, name)).within(config.reward_timeout)
+    return own.setdefault((path, name), UserReward(path, name)).within(config.reward_timeout)
 
 
 def _broadcast(config: Config) -> list[str]:

@@ -17,7 +17,7 @@ import orjson
 
 import pgrl_cli
 from pgrl_cli.cells import Sweep
-from pgrl_cli.reward_process import ending
+from pgrl_cli.processes import ending
 
 GRACE = 20.0
 """Seconds that a child without work may take to end."""

@@ -6,7 +6,6 @@ What hangs is killed after its time, what dies is told by how it ended, and Ctrl
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -20,14 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import pgrl_cli
+from pgrl_cli.processes import SLICE, end, ending, has_ended, ready
 from pgrl_cli.reward_calls import RewardError, told_case
 
 START = 60.0
 """Seconds that Python may take to start, before the user's file is loaded."""
 GRACE = 2.0
 """Seconds that the user's code may take to end by itself, to close its files, when it has nothing more to do."""
-SLICE = 0.1
-"""Seconds between looks at whether the process still lives, and whether there is a point in waiting."""
 MANY = 100
 """Answers still to come from which on they are gathered for a moment: reading each by itself takes longer."""
 Case = tuple[Sequence[int], Sequence[int]]
@@ -73,12 +71,12 @@ class RewardProcess:
         self._unsent = b""
         self._torn = b""
         self._lines: deque[bytes] = deque()
-        self._end = weakref.finalize(self, _end, self._process, self._asks, self._hears, os.getpid())
+        self._end = weakref.finalize(self, end, self._process, self._asks, self._hears, os.getpid(), GRACE)
 
     @property
     def open(self) -> bool:
         """Whether it can be asked."""
-        return self._end.alive and not _has_ended(self._process.pid)
+        return self._end.alive and not has_ended(self._process.pid)
 
     def close(self) -> None:
         """Let it end; whatever of its session is left then is killed."""
@@ -86,8 +84,9 @@ class RewardProcess:
 
     def kill(self) -> None:
         """End it now, and all that it has started."""
-        if self._end.detach():
-            _end(self._process, self._asks, self._hears, os.getpid(), grace=0.0)
+        if detached := self._end.detach():
+            *what, _ = detached[2]
+            end(*what, grace=0.0)
 
     def load(self, timeout: float) -> None:
         """Load the file. Raises RewardError where that fails, or takes too long once Python has started."""
@@ -99,7 +98,8 @@ class RewardProcess:
         except (TimeoutError, EOFError) as error:
             loading = f"loading {self.name!r}"
             late = f"{loading} took longer than {timeout:g} s (reward_timeout)."
-            raise self._lost(error, late, f"{loading} failed: its process") from error.__cause__
+            lost = self._lost(error, late, f"{loading} failed: its process")
+            raise lost from lost.__cause__
         except BaseException:
             self.kill()
             raise
@@ -114,7 +114,8 @@ class RewardProcess:
         except (TimeoutError, EOFError) as error:
             case = told_case(*map(list, cases[asked]))
             late = f"the reward gave no answer {case} within {timeout:g} s (reward_timeout); {self.name} was ended."
-            raise self._lost(error, late, f"the reward failed {case}: the process of {self.name}") from error.__cause__
+            lost = self._lost(error, late, f"the reward failed {case}: the process of {self.name}")
+            raise lost from lost.__cause__
         except RewardError:
             raise
         except BaseException:  # Ctrl-C, or whoever asks wants no more: what is still said would be taken for an answer
@@ -144,14 +145,14 @@ class RewardProcess:
 
     def _exchange(self, seconds: float) -> bool:
         """Wait until something can be sent or read, and do it; whether there was. Raises EOFError when it has gone."""
-        gone = _has_ended(self._process.pid)
-        ready = _ready(self._hears, self._asks if self._unsent else None, 0.0 if gone else seconds)
-        if self._asks in ready:
+        gone = has_ended(self._process.pid)
+        there = ready(self._hears, self._asks if self._unsent else None, 0.0 if gone else seconds)
+        if self._asks in there:
             try:
                 self._unsent = self._unsent[os.write(self._asks, self._unsent) :]
             except BrokenPipeError:  # it has gone, or closed everything; the other pipe says so
                 self._unsent = b""
-        if self._hears in ready:
+        if self._hears in there:
             read = os.read(self._hears, 1 << 16)
             if not read:
                 raise EOFError
@@ -159,7 +160,7 @@ class RewardProcess:
             self._lines.extend(lines)
         elif gone:  # what it has started may hold the pipe open
             raise EOFError
-        return bool(ready)
+        return bool(there)
 
     def _lost(self, error: Exception, late: str, failed: str) -> Lost:
         """What is told of a process that is silent or has gone; it is ended."""
@@ -171,7 +172,7 @@ class RewardProcess:
             lost.__cause__ = FromTheUsersCode(stack) if stack else None
             return lost
         ends = time.monotonic() + GRACE
-        while not (ended := _has_ended(self._process.pid)) and time.monotonic() < ends:
+        while not (ended := has_ended(self._process.pid)) and time.monotonic() < ends:
             time.sleep(0.001)
         self.kill()
         told = ending(self._process.returncode) if ended else "closed the pipe that it answers on"
@@ -182,17 +183,9 @@ class RewardProcess:
         with suppress(OSError):
             os.kill(self._process.pid, signal.SIGUSR1)
         text = b""
-        while _ready(self._hears, None, 0.05 if text else 0.5) and (read := os.read(self._hears, 1 << 16)):
+        while ready(self._hears, None, 0.05 if text else 0.5) and (read := os.read(self._hears, 1 << 16)):
             text += read
         return text.decode(errors="replace")
-
-
-def ending(code: int) -> str:
-    """How a process ended, in words."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
-    return f"was killed by {name}" + (", perhaps for lack of memory" if -code == signal.SIGKILL else "")
 
 
 def _started(words: Sequence[str], passed: tuple[int, int]) -> subprocess.Popen[bytes]:
@@ -209,37 +202,3 @@ def _started(words: Sequence[str], passed: tuple[int, int]) -> subprocess.Popen[
         start_new_session=True,  # a Ctrl-C at the terminal reaches us alone, and what it starts can be killed with it
         env=os.environ | {"PYTHONPATH": path},
     )
-
-
-def _has_ended(process: int) -> bool:
-    """Whether a child has ended, without burying it: until then its number, and its session's, are nobody else's."""
-    if not hasattr(os, "waitid"):  # macOS: the end of its pipe says so
-        return False
-    try:
-        return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:
-        return True
-
-
-def _ready(reads: int, writes: int | None, seconds: float) -> set[int]:
-    """Those of two descriptors that can be read and written, once one can or the time is over."""
-    poll = select.poll()
-    poll.register(reads, select.POLLIN)
-    if writes is not None:
-        poll.register(writes, select.POLLOUT)
-    return {number for number, _ in poll.poll(1000 * seconds)}
-
-
-def _end(process: subprocess.Popen[bytes], asks: int, hears: int, owner: int, grace: float = GRACE) -> None:
-    """Let a process end, kill what is left of its session, and bury it."""
-    if os.getpid() != owner:  # a copy of the process that started it
-        return
-    os.close(asks)
-    ends = time.monotonic() + grace
-    while (left := ends - time.monotonic()) > 0 and not _has_ended(process.pid):
-        if _ready(hears, None, min(SLICE, left)) and not os.read(hears, 1 << 16):
-            break  # nobody closes that pipe but the end of the process
-    with suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    os.close(hears)

@@ -26,12 +26,12 @@ LOADING: Case = ((), ())
 
 def own_reward(path: Path, name: str, timeout: float = TIMEOUT) -> Function:
     """The function `name` of a Python file as a reward of tensors, loaded. Raises RewardError where that fails."""
-    own = OwnReward(path, name)
+    own = UserReward(path, name)
     own.load(timeout)
     return own.within(timeout)
 
 
-class OwnReward:
+class UserReward:
     """One function of a user's file: what it has answered so far, and the process that runs it while there is one."""
 
     def __init__(self, path: Path, name: str):
