@@ -85,8 +85,8 @@ class RewardProcess:
     def kill(self) -> None:
         """End it now, and all that it has started."""
         if detached := self._end.detach():
-            *what, _ = detached[2]
-            end(*what, grace=0.0)
+            process, asks, hears, owner, _ = detached[2]
+            end(process, asks, hears, owner, grace=0.0)
 
     def load(self, timeout: float) -> None:
         """Load the file. Raises RewardError where that fails, or takes too long once Python has started."""
