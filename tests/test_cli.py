@@ -258,8 +258,8 @@ def test_a_gpu_that_is_not_there_is_told_with_the_file_and_the_line_that_asks_fo
 def failing() -> str:
     """A config whose reward fails, or presses Ctrl-C, when it is first asked."""
     Path("failing.py").write_text(
-        "import os, signal, time\n\n\ndef fails(prompt, response):\n    raise ValueError('no points for you')\n\n\n"
-        "def presses_ctrl_c(prompt, response):\n    os.kill(os.getppid(), signal.SIGINT)\n    time.sleep(1000)\n"
+        "def fails(prompt, response):\n    raise ValueError('no points for you')\n\n\n"
+        "import os, signal, time\n\ndef presses_ctrl_c(prompt, response):\n    os.kill(os.getppid(), signal.SIGINT)\n    time.sleep(1000)\n"
     )
     Path("failing.yaml").write_text("reward_fn: failing.py:fails\nepochs: 2\n")
     return "failing.yaml"
