@@ -259,7 +259,8 @@ def failing() -> str:
     """A config whose reward fails, or presses Ctrl-C, when it is first asked."""
     Path("failing.py").write_text(
         "def fails(prompt, response):\n    raise ValueError('no points for you')\n\n\n"
-        "import os, signal, time\n\ndef presses_ctrl_c(prompt, response):\n    os.kill(os.getppid(), signal.SIGINT)\n    time.sleep(1000)\n"
+        "import os, signal, time\n\ndef presses_ctrl_c(prompt, response):\n"
+        "    os.kill(os.getppid(), signal.SIGINT)\n    time.sleep(1000)\n"
     )
     Path("failing.yaml").write_text("reward_fn: failing.py:fails\nepochs: 2\n")
     return "failing.yaml"
