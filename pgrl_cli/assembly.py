@@ -24,7 +24,7 @@ from pgrl_cli.policies.stack import lay_together, side_by_side
 from pgrl_cli.registry import Function, apply
 from pgrl_cli.registry import knobs as knobs_of
 from pgrl_cli.tasks import TASKS
-from pgrl_cli.tasks.own_rewards import own_reward
+from pgrl_cli.tasks.own_rewards import UserReward
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.training.parts import Parts, Share, State
 from pgrl_cli.training.updates import OPTIMIZERS, moments_of
@@ -34,7 +34,7 @@ SMALL_WORK = 1e8
 """Multiplications per step below which one thread beats many, and a CPU a GPU: starting the work costs more than it."""
 BROADCAST = ("learning_rate", "kl_coefficient", "entropy_coefficient", "reward_scale", "reward_shift")
 """Keys that are numbers of the trainer; runs of one stack may differ in them, as in knobs that say so."""
-APART = ("name", "seed", "seeds", "log_seeds", "log_every", "reward_fn", "delta_mode")
+APART = ("name", "seed", "seeds", "log_seeds", "log_every", "reward_fn", "reward_timeout", "delta_mode")
 """Keys that runs of one stack may differ in because each run, or each share of runs, has its own."""
 
 
@@ -43,7 +43,7 @@ def assemble(configs: Sequence[Config]) -> tuple[Parts, State]:
 
     One config of one seed makes one run. Several configs, or one of several seeds, are stacked: every tensor that
     training changes then has a leading run axis, the runs of each config side by side in their order. Raises
-    ValueError for configs that cannot share a stack, RewardError for a reward file that fails to load.
+    ValueError for configs that cannot share a stack. Whoever asks the parts' rewards closes the parts.
     """
     first = configs[0]
     _refuse_what_cannot_share(configs)
@@ -138,7 +138,7 @@ def _policy(config: Config, seed: int, task: Task) -> Policy:
 def _shares(configs: Sequence[Config], task: Task, knobs: Mapping[str, Any]) -> Iterator[Share]:
     """Neighbours that are scored alike, together; a reward of the user's own may fail, so it is scored for itself."""
     begin = 0
-    loaded: dict[tuple[Path, str], Function] = {}
+    own_rewards: dict[tuple[Path, str], UserReward] = {}
     for _, alike in groupby(enumerate(configs), key=_share_of):
         together = [config for _, config in alike]
         first = together[0]
@@ -146,7 +146,7 @@ def _shares(configs: Sequence[Config], task: Task, knobs: Mapping[str, Any]) -> 
         runs = slice(begin, end)
         here = {name: value[runs] if isinstance(value, torch.Tensor) else value for name, value in knobs.items()}
         own = {name: first.knobs[name] for name in knobs_of(ADVANTAGES[first.delta_mode]) if name in first.knobs}
-        rewards = {word: (_reward(first, task, word, loaded), weight) for word, weight in first.weights().items()}
+        rewards = {word: (_reward(first, task, word, own_rewards), weight) for word, weight in first.weights().items()}
         yield Share(runs, rewards, ADVANTAGES[first.delta_mode], here | own)
         begin = end
 
@@ -156,13 +156,12 @@ def _share_of(numbered: tuple[int, Config]) -> Any:
     return scored_by(config), index if config.sources else None
 
 
-def _reward(config: Config, task: Task, word: str, loaded: dict[tuple[Path, str], Function]) -> Function:
+def _reward(config: Config, task: Task, word: str, own: dict[tuple[Path, str], UserReward]) -> Function:
+    """A reward of the task, or the user's own; configs that share one of these share its answers and its process."""
     if word not in config.sources:
         return task.rewards[word]
     path, name = config.sources[word], word.rpartition(":")[2]
-    if (path, name) not in loaded:
-        loaded[path, name] = own_reward(path, name)
-    return loaded[path, name]
+    return own.setdefault((path, name), UserReward(path, name)).within(config.reward_timeout)
 
 
 def _broadcast(config: Config) -> list[str]:

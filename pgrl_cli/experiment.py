@@ -160,7 +160,7 @@ class _Stack:
 
     def train(self, watch: Watch, stop: Stop) -> None:
         config, parts, state = self.configs[0], self.parts, self.state
-        with threads_for(multiplications(config, parts.task, [state.policy])):
+        with closing(parts), threads_for(multiplications(config, parts.task, [state.policy])):
             stop.check()
             record = None
             for record in train(parts, config, state):

@@ -7,7 +7,7 @@ import orjson
 from pgrl_cli.cells import digest_of
 from pgrl_cli.config import Config
 
-NOT_COUNTED = {"epochs", "checkpoint_period", "checkpoint_keep", "sources"}
+NOT_COUNTED = {"epochs", "checkpoint_period", "checkpoint_keep", "reward_timeout", "sources"}
 """Keys that a run may change when it goes on."""
 
 

@@ -17,6 +17,7 @@ import orjson
 
 import pgrl_cli
 from pgrl_cli.cells import Cell, Sweep
+from pgrl_cli.processes import ending
 
 if TYPE_CHECKING:
     from pgrl_cli.notebook import Notebook
@@ -183,7 +184,7 @@ class _Crew:
         code = child.process.returncode
         if self.stopping:
             return
-        told, log = f"its process {_end(code)}", self.sweep.log(child.log)
+        told, log = f"its process {ending(code)}", self.sweep.log(child.log)
         lost = [cell for cell in self.sweep.stack(job.stack) if cell.id in child.open]
         for cell in lost:
             self.sweep.bury(cell, f"{told}; what it said last is in {log}", exit_code=code)
@@ -223,10 +224,3 @@ class _Crew:
                 child.process.wait()
         for listener in self.listeners:
             listener.join()
-
-
-def _end(code: int) -> str:
-    if code >= 0:
-        return f"ended with exit code {code}"
-    name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
-    return f"was killed by {name}" + (", perhaps for lack of memory" if -code == signal.SIGKILL else "")

@@ -16,8 +16,8 @@ from pgrl_cli.config import Config
 from pgrl_cli.fingerprints import fingerprint
 from pgrl_cli.growing import Damaged, Lines, Position, positions_of
 from pgrl_cli.plots.run import Gathered, draw, title_of
+from pgrl_cli.reward_calls import RewardError
 from pgrl_cli.runs import Run
-from pgrl_cli.tasks.own_rewards import RewardError
 from pgrl_cli.training.measures import EVALUATED, IN_DOUBLE
 from pgrl_cli.training.trainer import Record, Runs
 

@@ -20,7 +20,16 @@ ONCE_AN_EPOCH = ("mean_reward", "shaped_reward", "zero_variance_groups", "reward
 """Metrics of an epoch's rollout: the same in all of its lines. So are the components of a reward, reward/NAME."""
 AT_ITS_END = ("exact_match", "held_out_exact_match", "solution_probability", "lowest_solution_probability")
 """Metrics of the policy after an epoch, where they were measured: null in all other lines."""
-NOT_THE_EXPERIMENT = ("seed", "seeds", "log_seeds", "name", "log_every", "checkpoint_period", "checkpoint_keep")
+NOT_THE_EXPERIMENT = (
+    "seed",
+    "seeds",
+    "log_seeds",
+    "name",
+    "log_every",
+    "checkpoint_period",
+    "checkpoint_keep",
+    "reward_timeout",
+)
 """Keys of a config that runs of one experiment may differ in."""
 MOST_NOTES = 6
 

@@ -24,7 +24,7 @@ SCHEDULES = {"learning_rate_decay": "learning_rate", "entropy_decay": "entropy_c
 """Keys that bend something over the whole length of a run, and what they bend."""
 
 
-FREE = ("epochs", "checkpoint_period", "checkpoint_keep")
+FREE = ("epochs", "checkpoint_period", "checkpoint_keep", "reward_timeout")
 """Keys that may be typed when a run goes on."""
 Tell = Callable[[str], None]
 

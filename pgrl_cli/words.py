@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgrl_cli.config import KEYS, Config, yaml12
+from pgrl_cli.config.own_reward_words import has_own_reward
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.equations.divergences import DIVERGENCES
@@ -70,6 +71,12 @@ DEAD = (
         ("kl_coefficient",),
         lambda v: v["kl_placement"] == "reward" and v["kl_coefficient"] == 0,
         "kl_coefficient is 0, so nothing is placed",
+    ),
+    Dead(
+        "reward_timeout",
+        ("reward_fn",),
+        lambda v: not has_own_reward(v["reward_fn"]),
+        "reward_fn names no function of your own",
     ),
     Dead("seed", ("seeds",), lambda v: v["seeds"] is not None, "seeds lists them"),
     Dead("log_seeds", ("seeds",), lambda v: v["seeds"] is None, "there is one seed, and its samples are written"),

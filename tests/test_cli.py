@@ -259,10 +259,11 @@ def test_a_gpu_that_is_not_there_is_told_with_the_file_and_the_line_that_asks_fo
 
 @pytest.fixture
 def failing() -> str:
-    """A config whose reward fails, or breaks off, when it is first asked."""
+    """A config whose reward fails, or presses Ctrl-C, when it is first asked."""
     Path("failing.py").write_text(
         "def fails(prompt, response):\n    raise ValueError('no points for you')\n\n\n"
-        "def breaks_off(prompt, response):\n    raise KeyboardInterrupt\n"
+        "import os, signal, time\n\ndef presses_ctrl_c(prompt, response):\n"
+        "    os.kill(os.getppid(), signal.SIGINT)\n    time.sleep(1000)\n"
     )
     Path("failing.yaml").write_text("reward_fn: failing.py:fails\nepochs: 2\n")
     return "failing.yaml"
@@ -307,7 +308,7 @@ def test_a_loss_that_is_not_finite_fails_the_run_and_says_what_helps() -> None:
 
 
 def test_ctrl_c_exits_with_130_and_marks_the_run(failing: str) -> None:
-    said = pgrl("train", "--config", failing, "reward_fn=failing.py:breaks_off")
+    said = pgrl("train", "--config", failing, "reward_fn=failing.py:presses_ctrl_c")
     assert (said.code, said.out) == (130, "")
     assert "interrupted" in said.err
     assert "Traceback" not in said.err

@@ -268,12 +268,12 @@ def test_a_policy_spoilt_by_its_last_step_is_no_completed_run(tmp_path):
     assert failure.value.run.status()["exact_match"] is None
 
 
-def test_a_reward_that_prints_moves_and_meddles_does_no_harm(tmp_path, capsys, monkeypatch):
+def test_a_reward_that_prints_moves_and_meddles_does_no_harm(tmp_path, capfd, monkeypatch):
     monkeypatch.chdir(tmp_path)
     body = "print('noise'); import os; os.chdir('/'); sys.path = ['elsewhere']; return 1.0"
     folder, _ = run(own(tmp_path, body), Path("runs"))
     assert folder.status()["status"] == "completed"
-    out, err = capsys.readouterr()
+    out, err = capfd.readouterr()
     assert out == ""
     assert "noise" in err
     assert Path.cwd() == tmp_path

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from processes import naming, wait_until
 from typer.testing import CliRunner
 
 from pgrl_cli import runs
@@ -104,13 +105,6 @@ def workers_of(sweep):
     return found
 
 
-def wait_until(true, seconds=20.0):
-    ends = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < ends, "it did not come to pass"
-        time.sleep(0.02)
-
-
 def same_cells(one, other):
     """That every cell of two sweeps holds the same bytes."""
     for cell in one.cells:
@@ -183,6 +177,58 @@ def test_a_cell_whose_reward_fails_ends_alone_and_at_once():
     trained_here(fine)
     ours, theirs = (read(Found(s.folder / s.cells[0].folder), "loss").values for s in (sweep, fine))
     assert ours == pytest.approx(theirs, abs=1e-5)
+
+
+def test_a_cell_whose_reward_hangs_ends_alone_and_the_others_write_the_same_bytes(tmp_path):
+    Path("mine.py").write_text("import ctypes\n\ndef points(prompt, response):\n    ctypes.PyDLL(None).sleep(1000)\n")
+    Path("fails.py").write_text("def points(prompt, response):\n    return 1 / (response[0] - 3)\n")
+    text = FOUR_SEEDS.format("[sort_exact_reward, {}:points]")
+    hangs = begun(text.format("mine.py") + "reward_timeout: 0.5\n", processes=1)
+    fails = begun(text.format("fails.py"), processes=1)
+    for sweep in (hangs, fails):
+        trained_here(sweep)
+        (fine,) = [cell for cell in sweep.cells if "exact" in cell.label]
+        (other,) = [cell for cell in sweep.cells if cell != fine]
+        assert fine.stack == other.stack
+        assert sweep.status(fine)["status"] == "completed"
+        assert sweep.status(other)["status"] == "failed"
+    assert "gave no answer for prompt" in hangs.status(hangs.cells[1])["error"]
+    (ours,), (theirs,) = ([c for c in sweep.cells if "exact" in c.label] for sweep in (hangs, fails))
+    for name in BYTES:
+        assert (hangs.folder / ours.folder / name).read_bytes() == (fails.folder / theirs.folder / name).read_bytes()
+    assert naming(tmp_path / "mine.py") == []
+
+
+def test_the_cells_of_a_stack_share_one_process_for_a_reward_of_ones_own(tmp_path):
+    Path("mine.py").write_text(
+        "import os\nfrom pathlib import Path\n\nwith Path(__file__).with_name('loaded').open('a') as loaded:\n"
+        "    loaded.write(f'{os.getpid()}\\n')\n\ndef points(prompt, response):\n    return response[0]\n"
+    )
+    text = "base: lecture/centered_naive\nreward_fn: mine.py:points\nepochs: 3\nparameters:\n"
+    sweep = begun(text + "  learning_rate: [1e-3, 2e-3, 3e-3, 4e-3]\n  reward_timeout: [30, 60]\n", processes=1)
+    assert {cell.stack for cell in sweep.cells} == {0}
+    trained_here(sweep)
+    assert [sweep.status(cell)["status"] for cell in sweep.cells] == ["completed"] * 8
+    assert len(Path("loaded").read_text().split()) == 1
+    assert naming(tmp_path / "mine.py") == []
+
+
+def test_ctrl_c_ends_a_sweep_whose_reward_hangs_and_leaves_no_process(tmp_path):
+    Path("mine.py").write_text(
+        "from pathlib import Path\n\ndef points(prompt, response):\n"
+        "    Path(__file__).with_name('hangs').touch()\n    while True: pass\n"
+    )
+    Path("grid.yaml").write_text(FOUR_SEEDS.format("[sort_exact_reward, mine.py:points]") + "reward_timeout: 1000\n")
+    child = in_a_child("--config", "grid.yaml", "--jobs", "1")
+    wait_until(Path("hangs").exists, 60)
+    began = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=20)
+    assert time.monotonic() - began < 5
+    assert child.returncode == 130
+    assert {the_sweep().status(cell)["status"] for cell in the_sweep().cells} == {"interrupted"}
+    assert not workers_of(the_sweep())
+    wait_until(lambda: not naming(tmp_path), 3)
 
 
 def test_a_sweep_trains_its_cells_summarises_them_and_prints_its_folder_last():
@@ -258,7 +304,7 @@ def test_processes_train_each_cell_in_a_process_with_a_log_of_its_own():
 @pytest.mark.parametrize("launcher", ["stacked", "processes"])
 def test_a_process_that_is_killed_fails_its_own_cells_and_the_rest_goes_on(launcher):
     Path("mine.py").write_text(
-        "import os, signal\n\ndef points(prompt, response):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import os, signal\n\ndef points(prompt, response):\n    os.kill(os.getppid(), signal.SIGKILL)\n"
     )
     text = f"""
 base: lecture/centered_naive

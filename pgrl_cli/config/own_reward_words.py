@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pgrl_cli.config.files import content, is_file, is_folder
 from pgrl_cli.config.problems import listed, nearest, short
@@ -21,6 +22,12 @@ class OwnReward:
 
     word: str
     path: Path
+
+
+def has_own_reward(reward_fn: Any) -> bool:
+    """Whether the value of `reward_fn`, as it was written, names a reward of the user's own."""
+    words = reward_fn if isinstance(reward_fn, dict) else [reward_fn]
+    return any(isinstance(word, str) and ":" in word for word in words)
 
 
 def own_reward_word(word: str, folder: Path, rewards: Iterable[str]) -> OwnReward | str:

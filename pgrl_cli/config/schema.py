@@ -27,6 +27,8 @@ class Config(BaseModel):
     """What the prompts are and what a right answer is."""
     reward_fn: str | dict[str, float] | None = None
     """What scores a response: a reward of the task, `file.py:function`, or a map from such words to weights."""
+    reward_timeout: Positive = 60.0
+    """Seconds that one answer of a reward of your own may take, and so may loading its file; then it is ended."""
     reward_scale: Positive = 1.0
     """Multiplies the task's reward before the delta mode sees it."""
     reward_shift: float = 0.0

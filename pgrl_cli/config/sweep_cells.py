@@ -29,9 +29,10 @@ NUMBERS = {
     "prompt_count",
     "prompts",
     "prompts_per_epoch",
+    "reward_fn",
 }
 """Other keys whose values decide whether some key turns anything."""
-MORTAL = {"entropy_decay", "kl_placement", "prompts_seed"}
+MORTAL = {"entropy_decay", "kl_placement", "prompts_seed", "reward_timeout"}
 """Keys of every config that may turn nothing; knobs may, too."""
 RIVALS = {"seed": "seeds", "seeds": "seed"}
 """Keys of which the higher layer's is meant."""
@@ -120,7 +121,7 @@ class Spec:
         numbers: dict[str, Entry] = {}
         words: dict[str, Entry] = {}
         for key, entry in swept.items():
-            (words if key in WORDS else numbers if key in NUMBERS else values)[key] = entry
+            (words if key in WORDS else numbers if key.partition(".")[0] in NUMBERS else values)[key] = entry
         level = len(lower)
         layers = [*lower, _levelled(values, level), typed]
         layers += [_levelled(numbers, level + 2), _levelled(words, level + 3)]

@@ -2,175 +2,115 @@
 
     def points(prompt: list[int], response: list[int]) -> float: ...
 
-It is called once for each distinct (prompt, response) and remembered, so it must not depend on anything else.
-Its answer may be an int, a float, a bool (True counts 1) or another real number such as numpy's.
+It is called once for each distinct (prompt, response) and remembered, so it must not depend on anything else. It runs
+in a process of its own (`reward_process`), so it may hang, die and print without harm to the training; `reward_calls`
+says what it may answer.
 """
 
-import io
-import os
-import sys
-from collections.abc import Callable
-from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
-from importlib.util import module_from_spec, spec_from_file_location
-from numbers import Real
+from collections.abc import Sequence
 from pathlib import Path
-from traceback import extract_tb
-from types import ModuleType
-from typing import Any, TextIO
 
-import numpy as np
 import torch
 from einops import rearrange
 from torch import Tensor
 
-from pgrl_cli.config.problems import brief
 from pgrl_cli.registry import Function
+from pgrl_cli.reward_calls import RewardError
+from pgrl_cli.reward_process import Case, Hung, Lost, RewardProcess
 
-Points = Callable[[list[int], list[int]], Any]
-"""(prompt, response) -> a number."""
-LARGEST = 1e30
-"""Beyond it sums of rewards leave float32."""
-
-
-class RewardError(Exception):
-    """A user's reward did not give a number; the message names file, line, prompt and response."""
+TIMEOUT = 60.0
+"""Seconds that one answer may take."""
+LOADING: Case = ((), ())
+"""Stands for the loading of the file, where faults are remembered."""
 
 
-def own_reward(path: Path, name: str) -> Function:
-    """The function `name` of a Python file as a reward of tensors.
-
-    The result maps prompts [prompt token], responses [... prompt response token] to [... prompt response].
-    Raises RewardError where the file or the function fails, or the answer is no finite number.
-    """
-    beside = _Beside(path.parent)
-    with beside:
-        points = _load(path, name)
-    known: dict[tuple[int, ...], float] = {}
-
-    def reward(prompts: Tensor, responses: Tensor) -> Tensor:
-        length = prompts.shape[-1]
-        asked = prompts[:, None, :].expand(*responses.shape[:-1], length)
-        pairs = rearrange(torch.cat([asked, responses], dim=-1), "... token -> (...) token")
-        rows, where = pairs.cpu().unique(dim=0, return_inverse=True)
-        cases = list(map(tuple, rows.tolist()))
-        if unknown := [case for case in cases if case not in known]:
-            with beside:
-                for case in unknown:
-                    known[case] = _ask(points, path, list(case[:length]), list(case[length:]))
-        answers = torch.tensor([known[case] for case in cases], dtype=torch.float64)
-        return answers[where].view(responses.shape[:-1]).to(responses.device)
-
-    reward.__name__ = name
-    return reward
+def own_reward(path: Path, name: str, timeout: float = TIMEOUT) -> Function:
+    """The function `name` of a Python file as a reward of tensors, loaded. Raises RewardError where that fails."""
+    own = UserReward(path, name)
+    own.load(timeout)
+    return own.within(timeout)
 
 
-class _Voice(io.TextIOBase):
-    """Where the user's code prints to: standard error, which it cannot close."""
+class UserReward:
+    """One function of a user's file: what it has answered so far, and the process that runs it while there is one."""
 
-    def __init__(self, stream: TextIO):
-        self.stream = stream
+    def __init__(self, path: Path, name: str):
+        self.path, self.name = path, name
+        self.known: dict[Case, float] = {}
+        self.process: RewardProcess | None = None
+        self.lost: dict[Case, tuple[float, str]] = {}
+        """Cases that it hung or died on: with how much time, and what was told."""
 
-    def write(self, text: str) -> int:
-        with suppress(OSError, ValueError):
-            self.stream.write(text)
-        return len(text)
+    def within(self, timeout: float) -> Function:
+        """The reward of tensors, each answer of which may take so long; once it has failed it is not asked again.
 
+        It maps prompts [prompt token], responses [... prompt response token] to [... prompt response]. Raises
+        RewardError where the file or the function fails, hangs or dies, or the answer is no finite number.
+        """
+        failed: str | None = None
 
-class _Beside:
-    """While it is entered, the user's code may import what lies in its folder; each reward has its own modules.
+        def reward(prompts: Tensor, responses: Tensor) -> Tensor:
+            nonlocal failed
+            if failed is not None:
+                raise RewardError(failed)
+            length = prompts.shape[-1]
+            asked = prompts[:, None, :].expand(*responses.shape[:-1], length)
+            pairs = rearrange(torch.cat([asked, responses], dim=-1), "... token -> (...) token")
+            rows, where = pairs.cpu().unique(dim=0, return_inverse=True)
+            cases = [(tuple(row[:length]), tuple(row[length:])) for row in rows.tolist()]
+            try:
+                self.ask([case for case in cases if case not in self.known], timeout)
+            except RewardError as error:
+                failed = str(error)
+                raise
+            answers = torch.tensor([self.known[case] for case in cases], dtype=torch.float64)
+            return answers[where].view(responses.shape[:-1]).to(responses.device)
 
-    What the code prints goes to standard error, and the working folder and the import path are put back.
-    """
+        reward.__name__ = self.name
+        setattr(reward, "close", self.close)  # noqa: B010 - a function has no declared attributes
+        return reward
 
-    def __init__(self, folder: Path):
-        self.folder = folder
-        self.modules: dict[str, ModuleType] = {}
+    def ask(self, unknown: Sequence[Case], timeout: float) -> None:
+        """Get to know the answers to these cases."""
+        if not unknown:
+            return
+        for case in unknown:
+            self._refuse_what_was_lost(case, timeout)
+        process = self.load(timeout)
+        done = 0
+        try:
+            for done, number in enumerate(process.answers(unknown, timeout)):
+                self.known[unknown[done]] = number
+        except Lost as error:
+            lost_on = next(case for case in unknown if case not in self.known)
+            self._lost_on(lost_on, timeout, error)
+            raise
 
-    def __enter__(self) -> None:
-        self.before, self.path, self.working = set(sys.modules), list(sys.path), Path.cwd()
-        self.printing = ExitStack()
-        self.printing.enter_context(redirect_stdout(_Voice(sys.stderr)))
-        self.printing.enter_context(redirect_stderr(_Voice(sys.stderr)))
-        sys.path.insert(0, str(self.folder))
-        sys.modules.update(self.modules)
+    def load(self, timeout: float) -> RewardProcess:
+        """The process, started anew where there is none that lives."""
+        if self.process is None or not self.process.open:
+            self.close()
+            self._refuse_what_was_lost(LOADING, timeout)
+            process = RewardProcess(self.path, self.name)
+            try:
+                process.load(timeout)
+            except RewardError as error:
+                process.close()
+                self._lost_on(LOADING, timeout, error)
+                raise
+            self.process = process
+        return self.process
 
-    def __exit__(self, *_: object) -> None:
-        self.printing.close()
-        sys.path[:] = self.path
-        os.chdir(self.working)
-        for name in set(sys.modules) - self.before:
-            if self._owns(sys.modules[name]):
-                self.modules[name] = sys.modules.pop(name)
+    def close(self) -> None:
+        """End the process; the next question starts another."""
+        if self.process is not None:
+            self.process.close()
+            self.process = None
 
-    def _owns(self, module: ModuleType) -> bool:
-        """Whether a module lies beside the reward, and not in an environment that happens to lie there too."""
-        file = getattr(module, "__file__", None)
-        places = [file] if file is not None else list(getattr(module, "__path__", []))  # a folder without __init__.py
-        paths = [Path(place) for place in places]
-        return any(path.is_relative_to(self.folder) and not path.is_relative_to(sys.prefix) for path in paths)
+    def _lost_on(self, case: Case, timeout: float, error: RewardError) -> None:
+        self.lost[case] = timeout if isinstance(error, Hung) else float("inf"), str(error)
 
-
-def _load(path: Path, name: str) -> Points:
-    spec = spec_from_file_location(f"pgrl_own_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise RewardError(f"{path} is not a Python file.")
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their own module up
-    try:
-        spec.loader.exec_module(module)
-        found = getattr(module, name)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise RewardError(f"{path}:{_line_in(path, error)}: loading {name!r} failed: {_told(error)}") from error
-    if not callable(found):
-        raise RewardError(f"{path}: {name!r} is {type(found).__name__}, not a function of (prompt, response).")
-    return found
-
-
-def _ask(points: Points, path: Path, prompt: list[int], response: list[int]) -> float:
-    case = f"for prompt {prompt} and response {response}"
-    try:
-        answer = points(list(prompt), list(response))
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        line = _line_in(path, error)
-        raise RewardError(f"{path}:{line}: the reward failed {case}: {_told(error)}") from error
-    returned = f"{path}:{getattr(getattr(points, '__code__', None), 'co_firstlineno', 1)}: the reward returned"
-    number = _number(answer)
-    if number is None:
-        kind = type(answer).__name__
-        hint = " (wrap it in float())" if hasattr(answer, "__float__") or isinstance(answer, str) else ""
-        raise RewardError(f"{returned} {brief(answer)}, a {kind}, {case}: no number{hint}.")
-    if not abs(number) <= LARGEST:
-        raise RewardError(f"{returned} {brief(answer)} {case}: it must be finite, and below 1e30.")
-    return number
-
-
-def _number(answer: Any) -> float | None:
-    """An answer as a float; inf where it is too large for one, None where it is no real number."""
-    if not isinstance(answer, Real | np.bool_):
-        return None
-    try:
-        return float(answer)
-    except OverflowError:
-        return float("inf")
-    except Exception:  # a number of the user's own may fail to be one
-        return None
-
-
-def _line_in(path: Path, error: BaseException) -> int:
-    """The deepest line of the user's file that led to an error."""
-    if isinstance(error, SyntaxError) and error.filename == str(path) and error.lineno is not None:
-        return error.lineno
-    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if Path(frame.filename) == path]
-    return next((line for line in reversed(lines) if line is not None), 1)
-
-
-def _told(error: BaseException) -> str:
-    try:
-        message = str(error)
-    except BaseException:  # an exception of the user's may fail to say what it is
-        message = ""
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+    def _refuse_what_was_lost(self, case: Case, timeout: float) -> None:
+        """Another run of the stack may meet a case that cost a process: it need not cost a second one."""
+        if case in self.lost and timeout <= self.lost[case][0]:
+            raise RewardError(self.lost[case][1])

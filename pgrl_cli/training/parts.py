@@ -66,6 +66,13 @@ class Parts:
         value = self.knobs[knob]
         return bool(value.any()) if isinstance(value, Tensor) else value != 0
 
+    def close(self) -> None:
+        """End the processes that run rewards of the user's own."""
+        for share in self.shares:
+            for reward, _ in share.rewards.values():
+                if hasattr(reward, "close"):
+                    reward.close()
+
 
 def column(value: Number, axes: int) -> Number:
     """A knob that broadcasts against tensors with so many axes behind the run axis."""

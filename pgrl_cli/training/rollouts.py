@@ -10,7 +10,7 @@ from pgrl_cli.config import Config
 from pgrl_cli.equations.averages import masked
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.registry import apply, needs
-from pgrl_cli.tasks.own_rewards import RewardError
+from pgrl_cli.reward_calls import RewardError
 from pgrl_cli.training.parts import Parts, Share, State, column
 
 Rollout = dict[str, Tensor]

@@ -125,3 +125,19 @@ def test_two_functions_of_one_file_may_both_reward(folder: Path, resolved: Calla
     config = resolved("reward_fn: {mine.py:points: 1, mine.py:with_any: -0.5, sort_exact_reward: 2}\n").config
     assert config.weights() == {"mine.py:points": 1.0, "mine.py:with_any": -0.5, "sort_exact_reward": 2.0}
     assert set(config.sources.values()) == {folder / "mine.py"}
+
+
+def test_the_time_of_an_answer_turns_nothing_where_no_reward_is_of_the_users_own(
+    tmp_path: Path, resolved: Callable[..., Resolved], problems: Callable[..., list[str]]
+) -> None:
+    (tmp_path / "mine.yaml").write_text("")
+    (tmp_path / "own.py").write_text("def points(prompt, response): return 1.0\n")
+    assert problems("seed: 1\nreward_timeout: 5\n") == [
+        "mine.yaml:2: reward_timeout turns nothing here: reward_fn names no function of your own"
+    ]
+    assert resolved("reward_fn: own.py:points\nreward_timeout: 5\n").config.reward_timeout == 5
+    mixed = "reward_fn: {sort_exact_reward: 1, own.py:points: 2}\nreward_timeout: 0.5\n"
+    assert resolved(mixed).config.reward_timeout == 0.5
+    (note,) = resolved(mixed, "reward_fn=sort_exact_reward").notes
+    assert note.startswith("reward_timeout (from mine.yaml) turns nothing here and was dropped")
+    assert "expected a number above 0" in problems("reward_fn: own.py:points\nreward_timeout: 0\n")[0]

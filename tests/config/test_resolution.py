@@ -104,7 +104,7 @@ def test_the_estimator_is_chosen_by_the_kls_place(resolved: Resolve, placement: 
 def test_what_is_written_holds_every_live_key_and_no_dead_one(resolved: Resolve) -> None:
     config = resolved("loss_mode: clipped\nclip_low: 0.1\n").config
     mapping = yaml12.read(written(config), "config.yaml")
-    live = {*KEYS, *knobs_of(mapping)} - {"entropy_decay", "prompts_seed", "log_seeds"}
+    live = {*KEYS, *knobs_of(mapping)} - {"entropy_decay", "prompts_seed", "log_seeds", "reward_timeout"}
     live -= {"prompt_count", "prompt_length", "held_out_count"}  # prompts are listed
     assert set(mapping) == live
     assert (mapping["clip_epsilon"], mapping["clip_low"], mapping["clip_high"]) == (0.2, 0.1, None)

@@ -99,6 +99,8 @@ def test_many_runs_are_paid_side_by_side_what_each_is_paid_alone(written):
         ("numpy.float32(0.5)", 0.5),
         ("numpy.int64(7)", 7),
         ("numpy.float64(0.1)", 0.1),
+        ("numpy.float16(0.25)", 0.25),
+        ("numpy.bool_(True)", 1),
         ("fractions.Fraction(1, 4)", 0.25),
     ],
 )
@@ -205,6 +207,8 @@ ANSWERS = {
     "nothing": ("None", "None, a NoneType"),
     "a string": ("'1.0'", "'1.0', a str"),
     "a list": ("[1.0]", "[1.0], a list"),
+    "a string that is none": ("'five'", "'five', a str"),
+    "a tuple": ("(1.0,)", "(1.0,), a tuple"),
     "a complex number": ("1j", "1j, a complex"),
     "not a number": ("float('nan')", "nan"),
     "infinity": ("-math.inf", "-inf"),
@@ -226,6 +230,38 @@ def test_an_answer_that_is_no_finite_number_is_told_with_file_line_prompt_and_re
     assert message.startswith(f"{tmp_path / 'mine.py'}:4: the reward returned")
     assert told in message
     assert "for prompt [1, 0] and response [1, 1]" in message
+
+
+WRAPPED = {
+    "a string": ("'1.0'", "'1.0', a str"),
+    "a Decimal": ("decimal.Decimal('1.5')", "Decimal('1.5'), a Decimal"),
+    "an array": ("numpy.ones(2)", "array([1., 1.]), a ndarray"),
+    "an array without axes": ("numpy.array(1.5)", "array(1.5), a ndarray"),
+    "a tensor": ("torch.tensor([1.5])", "tensor([1.5000]), a Tensor"),
+    "a tensor without axes": ("torch.tensor(1.5)", "tensor(1.5000), a Tensor"),
+}
+
+
+@pytest.mark.parametrize(("answer", "told"), WRAPPED.values(), ids=WRAPPED.keys())
+def test_an_answer_that_float_might_make_a_number_is_refused_with_that_hint(written, answer, told):
+    module = answer.partition(".")[0] if answer[0].isalpha() else "math"
+    message = fault_when_asked(written, f"import {module}\ndef points(prompt, response): return {answer}\n")
+    assert f"returned {told}, for prompt" in message
+    assert message.endswith("no number (wrap it in float()).")
+
+
+ODD = {
+    "whose class exits": ("__class__ = property(lambda self: sys.exit(5))", "SystemExit: 5"),
+    "whose text exits": ("__repr__ = lambda self: sys.exit(6)", "SystemExit: 6"),
+}
+
+
+@pytest.mark.parametrize(("line", "told"), ODD.values(), ids=ODD.keys())
+def test_an_answer_that_cannot_even_be_looked_at_is_a_fault_of_the_reward(written, line, told):
+    source = f"import sys\nclass Odd:\n    {line}\ndef points(prompt, response): return Odd()\n"
+    message = fault_when_asked(written, source)
+    assert "the reward failed for prompt [1, 0] and response [0, 1]" in message
+    assert message.endswith(told)
 
 
 LOADING = {
@@ -270,10 +306,9 @@ def test_a_syntax_error_in_evaluated_text_is_told_at_the_line_that_led_there(wri
     assert message.startswith(f"{tmp_path / 'mine.py'}:4: ")
 
 
-def test_ctrl_c_is_no_fault_of_the_reward(written):
-    reward = written("def points(prompt, response): raise KeyboardInterrupt")
-    with pytest.raises(KeyboardInterrupt):
-        reward(PROMPTS, RESPONSES)
+def test_a_reward_that_raises_a_keyboard_interrupt_is_not_taken_for_the_users_ctrl_c(written):
+    message = fault_when_asked(written, "def points(prompt, response): raise KeyboardInterrupt")
+    assert message.endswith("the reward failed for prompt [1, 0] and response [0, 1]: KeyboardInterrupt")
 
 
 def test_helpers_in_folders_without_init_are_each_rewards_own(tmp_path):

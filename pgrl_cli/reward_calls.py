@@ -1,0 +1,106 @@
+"""A user's function of (prompt, response): loaded, called, its answer judged, its faults told.
+
+Runs in the process of `reward_worker` alone. Every way of failing becomes a RewardError, so that nothing the user's
+code raises (SystemExit and KeyboardInterrupt too) is taken for something else. Imports no torch.
+
+What an answer may be: an int, a float, a bool (True counts 1), a number of numpy's, a Fraction, or any other
+`numbers.Real`; it must be finite and below 1e30. Refused, with the hint to wrap it in float() where that would do: a
+Decimal, a tensor or an array (also one without axes), a string. Refused: None, a list, a complex number.
+"""
+
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from numbers import Real
+from pathlib import Path
+from traceback import extract_tb, format_exception
+from typing import Any
+
+from pgrl_cli.config.problems import brief
+
+Points = Callable[[list[int], list[int]], Any]
+"""(prompt, response) -> a number."""
+LARGEST = 1e30
+"""Beyond it sums of rewards leave float32."""
+
+
+class RewardError(Exception):
+    """A user's reward did not give a number; the message names file, line, prompt and response."""
+
+
+def load(path: Path, name: str) -> Points:
+    """The function of a Python file. Raises RewardError where the file or the name fails."""
+    spec = spec_from_file_location(f"pgrl_own_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise RewardError(f"{path} is not a Python file.")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their own module up
+    try:
+        spec.loader.exec_module(module)
+        found = getattr(module, name)
+    except BaseException as error:
+        raise RewardError(f"{path}:{_line_in(path, error)}: loading {name!r} failed: {_told(error)}") from error
+    if not callable(found):
+        raise RewardError(f"{path}: {name!r} is {type(found).__name__}, not a function of (prompt, response).")
+    return found
+
+
+def answer(points: Points, path: Path, prompt: list[int], response: list[int]) -> float:
+    """What the function says of a case. Raises RewardError where it fails, or says no finite number."""
+    case = told_case(prompt, response)
+    try:
+        answered = points(list(prompt), list(response))
+        number, told = _number(answered), brief(answered)  # both may run code of the user's
+        wrap = hasattr(answered, "__float__") or isinstance(answered, str)
+    except BaseException as error:
+        line = _line_in(path, error)
+        raise RewardError(f"{path}:{line}: the reward failed {case}: {_told(error)}") from error
+    if number is not None and abs(number) <= LARGEST:
+        return number
+    returned = f"{path}:{getattr(getattr(points, '__code__', None), 'co_firstlineno', 1)}: the reward returned {told}"
+    if number is None:
+        hint = " (wrap it in float())" if wrap else ""
+        raise RewardError(f"{returned}, a {type(answered).__name__}, {case}: no number{hint}.")
+    raise RewardError(f"{returned} {case}: it must be finite, and below 1e30.")
+
+
+def told_case(prompt: list[int], response: list[int]) -> str:
+    """Which case it was, as messages say it."""
+    return f"for prompt {prompt} and response {response}"
+
+
+def traceback_of(error: RewardError) -> str:
+    """The traceback of what the user's code raised; empty where it raised nothing."""
+    try:
+        return "".join(format_exception(error.__cause__)) if error.__cause__ else ""
+    except BaseException:  # an exception of the user's may fail to be told
+        return ""
+
+
+def _number(answered: Any) -> float | None:
+    """An answer as a float; inf where it is too large for one, None where it is no real number."""
+    numpy_bool = getattr(sys.modules.get("numpy"), "bool_", bool)  # not imported: that takes longer than to start
+    if not isinstance(answered, Real | numpy_bool):
+        return None
+    try:
+        return float(answered)
+    except OverflowError:
+        return float("inf")
+    except Exception:  # a number of the user's own may fail to be one
+        return None
+
+
+def _line_in(path: Path, error: BaseException) -> int:
+    """The deepest line of the user's file that led to an error."""
+    if isinstance(error, SyntaxError) and error.filename == str(path) and error.lineno is not None:
+        return error.lineno
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    return next((line for line in reversed(lines) if line is not None), 1)
+
+
+def _told(error: BaseException) -> str:
+    try:
+        message = str(error)
+    except BaseException:  # an exception of the user's may fail to say what it is
+        message = ""
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
