@@ -23,6 +23,7 @@ from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import lay_together, side_by_side
 from pgrl_cli.registry import Function, apply
 from pgrl_cli.registry import knobs as knobs_of
+from pgrl_cli.starts import start
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.own_rewards import UserReward
 from pgrl_cli.tasks.task import Task
@@ -34,7 +35,7 @@ SMALL_WORK = 1e8
 """Multiplications per step below which one thread beats many, and a CPU a GPU: starting the work costs more than it."""
 BROADCAST = ("learning_rate", "kl_coefficient", "entropy_coefficient", "reward_scale", "reward_shift")
 """Keys that are numbers of the trainer; runs of one stack may differ in them, as in knobs that say so."""
-APART = ("name", "seed", "seeds", "log_seeds", "log_every", "reward_fn", "reward_timeout", "delta_mode")
+APART = ("name", "seed", "seeds", "log_seeds", "log_every", "reward_fn", "reward_timeout", "delta_mode", "init_from")
 """Keys that runs of one stack may differ in because each run, or each share of runs, has its own."""
 
 
@@ -132,7 +133,10 @@ def _policy(config: Config, seed: int, task: Task) -> Policy:
     def normals(*shape: int) -> torch.Tensor:
         return torch.from_numpy(generator.standard_normal(shape))
 
-    return apply(POLICIES[config.policy], {"task": task, "normals": normals}, config.settings)
+    policy: Policy = apply(POLICIES[config.policy], {"task": task, "normals": normals}, config.settings)
+    if config.init_from is not None:
+        start(policy, Path(config.init_from), seed)
+    return policy
 
 
 def _shares(configs: Sequence[Config], task: Task, knobs: Mapping[str, Any]) -> Iterator[Share]:

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pgrl_cli import __version__, cli_results, cli_sweep
+from pgrl_cli import __version__, cli_results, cli_sample, cli_sweep
 from pgrl_cli.cli_runs import runs_app
 from pgrl_cli.config.problems import ConfigError, Problem
 from pgrl_cli.config.shipped import (
@@ -141,6 +141,7 @@ def train(
             print(folder.folder, flush=True)
 
 
+app.command(name="sample")(cli_sample.sample)
 app.command(name="sweep")(cli_sweep.sweep)
 app.command(name="plot")(cli_results.plot)
 app.command(name="compare")(cli_results.compare)

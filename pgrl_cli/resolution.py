@@ -11,15 +11,20 @@ from pathlib import Path
 from typing import Any, get_type_hints
 from unicodedata import normalize
 
+import torch
+
 from pgrl_cli.advice import advice, usual_estimator
 from pgrl_cli.config import KEYS, OTHER_WORDS, Config
 from pgrl_cli.config.kinds import fitted, misfit, told
 from pgrl_cli.config.layers import Entry, Layers
 from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, nearest, short
 from pgrl_cli.config.reward_words import RewardWords
+from pgrl_cli.config.schema import seeds_of
 from pgrl_cli.equations.advantages import ADVANTAGES
+from pgrl_cli.policies import POLICIES
 from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, knobs, smallest_group
 from pgrl_cli.secrecy import holds_secret
+from pgrl_cli.starts import checkpoint_at, misfit_of
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.words import DEAD, TABLES, every_knob, knobs_of, owners
@@ -75,6 +80,7 @@ class _Resolution:
         task = self.task(values)
         self.fill_in(values, live, task)
         self.check_rewards(values, task)
+        self.check_start(values, task)
         self.check_together(values, task)
         if self.problems:
             raise ConfigError(sorted(self.problems, key=self.place))
@@ -239,6 +245,22 @@ class _Resolution:
             self.sources |= rewards.sources
             for place, message in rewards.problems:
                 self.tell("reward_fn", message, place)
+
+    def check_start(self, values: dict[str, Any], task: Task) -> None:
+        """Where training starts from is a checkpoint that is there and fits; it is named in full."""
+        entry = self.given.get("init_from")
+        if entry is None or entry.value is None or not self.fine("init_from"):
+            return
+        found = checkpoint_at(entry.folder / values["init_from"])
+        if isinstance(found, str):
+            self.tell("init_from", found)
+            return
+        values["init_from"] = str(found)
+        build: Function = POLICIES[values["policy"]]
+        if self.fine("policy", "task", "seed", "seeds", *knobs(build)):
+            policy = apply(build, {"task": task, "normals": torch.zeros}, values)
+            if wrong := misfit_of(found, policy, seeds_of(values)):
+                self.tell("init_from", wrong)
 
     def check_together(self, values: Mapping[str, Any], task: Task) -> None:
         """What no value can be told by itself; nothing is judged by a value that is wrong already."""

@@ -39,6 +39,8 @@ class Config(BaseModel):
     """What generated prompts and the draws of `prompts_per_epoch` come from, the same for every run."""
     policy: str = "positional"
     """What is trained."""
+    init_from: str | None = None
+    """A run, or one of its checkpoints, whose policy training starts from; of a run with `seeds` each takes its own."""
     delta_mode: str = "centered_rewards"
     """How rewards become advantages: how much better a response did than a baseline."""
     loss_mode: str = "naive"

@@ -1,0 +1,62 @@
+"""`pgrl sample`: what a finished run's policy answers."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pgrl_cli.config.problems import ConfigError, Problem
+from pgrl_cli.console import failures_told, print_json
+
+
+def sample(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, an id, or latest.")],
+    prompt: Annotated[
+        list[str] | None, typer.Option("--prompt", "-p", help="Such as '3 1 2'; the task's own prompts without it.")
+    ] = None,
+    count: Annotated[int | None, typer.Option("-n", min=1, max=10_000, help="Responses to each; 5 without it.")] = None,
+    greedy: Annotated[bool, typer.Option("--greedy", help="The likeliest tokens instead: one response each.")] = False,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of a run with `seeds`; its first without it.")] = None,
+    draw: Annotated[int, typer.Option("--draw", min=0, help="Another number draws other responses.")] = 0,
+    runs_dir: Annotated[Path, typer.Option(help="Where ids are looked up.", file_okay=False)] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")] = False,
+) -> None:
+    """Sample from a run's policy as its last checkpoint has it; and what several attempts earn at their best."""
+    with failures_told(debug):
+        from pgrl_cli import sampling
+        from pgrl_cli.runs import Run
+        from pgrl_cli.store import resolved
+
+        if greedy and (count is not None or draw):
+            raise ConfigError([Problem("has one response to each prompt; leave -n and --draw out", "--greedy")])
+        folder = Run(resolved(run, runs_dir, kind="run"))
+        with sampling.trained(folder, seed) as trained:
+            prompts = sampling.prompts_of(prompt or [], trained.parts)
+            responses = trained.greedy(prompts) if greedy else trained.responses(prompts, count or 5, draw)
+            samples = sampling.told(trained, prompts, responses)
+            attempts, exact = sampling.attempts_of(trained)
+        if as_json:
+            earned = [each.__dict__ for each in attempts]
+            print_json({"run": str(folder.folder), "samples": samples, "attempts": earned, "attempts_exact": exact})
+            return
+        for each in samples:
+            print(*_lines_of(each), "", sep="\n")
+        how = "over every response there is" if exact else f"estimated from {sampling.SAMPLES} responses to each"
+        print(f"what k attempts earn at their best, mean over the task's prompts, {how}")
+        print("k         " + "".join(f"{each.attempts:>8}" for each in attempts))
+        print("best of k " + "".join(f"{each.best_reward:>8.3f}" for each in attempts))
+        print("pass@k    " + "".join(f"{each.passed:>8.3f}" for each in attempts))
+
+
+def _lines_of(sample: dict[str, Any]) -> list[str]:
+    """A prompt with its responses, readable."""
+    lines = [f"prompt {_spaced(sample['prompt'])}   right answer {_spaced(sample['solution'])}"]
+    for each in sample["responses"]:
+        told = f"  {_spaced(each['response'])}   probability {each['probability']:.4f}   reward {each['reward']:g}"
+        lines.append(told + ("   right" if each["right"] else ""))
+    return lines
+
+
+def _spaced(tokens: list[int]) -> str:
+    return " ".join(map(str, tokens))

@@ -1,0 +1,169 @@
+"""A finished run, used: responses with their probabilities and rewards, and the best of several attempts."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pgrl_cli.assembly import assemble
+from pgrl_cli.config import Config, ConfigError, Problem
+from pgrl_cli.config.layers import layers_of
+from pgrl_cli.config.problems import listed
+from pgrl_cli.equations.attempts import best_of, best_of_samples
+from pgrl_cli.resolution import resolve
+from pgrl_cli.runs import Run
+from pgrl_cli.training import checkpoints
+from pgrl_cli.training.checkpoints import CheckpointError
+from pgrl_cli.training.parts import Parts, State
+
+MOST_RESPONSES = 20_000
+"""All prompts' responses together, up to which they are gone through one by one; beyond it some are sampled."""
+SAMPLES = 256
+"""Of each prompt, where not all responses can be gone through."""
+ATTEMPTS = (1, 2, 4, 8, 16, 32)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One run's policy as its last whole checkpoint has it."""
+
+    config: Config
+    parts: Parts
+    state: State
+
+    @torch.no_grad()
+    def responses(self, prompts: Tensor, count: int, draw: int = 0) -> Tensor:
+        """Responses sampled to each prompt [prompt token]: [prompt response token]; another draw is other ones."""
+        shape = (len(prompts), count, self.parts.task.response_length)
+        return self.state.policy.respond(prompts, self.parts.uniforms("samples of a finished run", draw, *shape))
+
+    @torch.no_grad()
+    def greedy(self, prompts: Tensor) -> Tensor:
+        """The likeliest tokens, one response [prompt 1 token] to each prompt."""
+        return self.state.policy.respond(prompts, None)
+
+    @torch.no_grad()
+    def probabilities(self, prompts: Tensor, responses: Tensor) -> Tensor:
+        """Of whole responses [prompt response token]: [prompt response]."""
+        return self.state.policy.log_probs(prompts, responses).double().sum(dim=-1).exp()
+
+    def rewards(self, prompts: Tensor, responses: Tensor) -> Tensor:
+        """The task's reward [prompt response], weighted as the config says. Raises RewardError."""
+        (share,) = self.parts.shares
+        weighted = [reward(prompts, responses).double() * weight for reward, weight in share.rewards.values()]
+        return torch.stack(weighted).sum(dim=0)
+
+    def right(self, prompts: Tensor, responses: Tensor) -> Tensor:
+        """Which responses are the right answer: bool [prompt response]."""
+        return self.parts.task.is_right(prompts, responses)
+
+
+@contextmanager
+def trained(folder: Run, seed: int | None = None) -> Iterator[Trained]:
+    """A run's policy; of a run with `seeds` that of one of them, the first unless it is named.
+
+    Raises ConfigError for a seed that the run has not, or where there is no whole checkpoint.
+    """
+    shown = str(folder.folder)
+    config = resolve(layers_of(str(folder.folder / "config.yaml"), [])).config
+    seeds = config.run_seeds
+    seed = seeds[0] if seed is None else seed
+    if seed not in seeds:
+        raise ConfigError([Problem(f"has no seed {seed}; it has {listed(seeds, 5)}", shown)])
+    problems = []
+    for place in checkpoints.places(folder.checkpoints):
+        try:
+            found = checkpoints.read(place)
+            break
+        except CheckpointError as error:
+            problems.append(Problem(str(error), shown))
+    else:
+        raise ConfigError(problems or [Problem("has no checkpoint yet", shown)])
+    if config.seeds is not None:
+        found = checkpoints.runs_of(found, seeds.index(seed), {})
+    alone = config.model_copy(update={"seeds": None, "log_seeds": None, "seed": seed, "init_from": None})
+    parts, state = assemble([alone])
+    try:
+        checkpoints.restore(state, found)
+    except CheckpointError as error:
+        raise ConfigError([Problem(str(error), shown)]) from error
+    with closing(parts):
+        yield Trained(alone, parts, state)
+
+
+def prompts_of(told: Sequence[str], parts: Parts) -> Tensor:
+    """Prompts [prompt token] from texts such as "3 1 2"; the task's own without any.
+
+    Raises ConfigError for what is no prompt of the task's length and vocabulary.
+    """
+    if not told:
+        return parts.task.prompts
+    length, vocab = parts.task.prompts.shape[-1], parts.task.vocab_size
+    rows, problems = [], []
+    for text in told:
+        words = text.replace(",", " ").split()
+        tokens = [int(word) for word in words if word.isdecimal() and len(word) < 10]
+        if len(tokens) < len(words) or len(tokens) != length or any(token >= vocab for token in tokens):
+            expected = f"{length} whole numbers from 0 to {vocab - 1}, such as {_spaced(parts.task.prompts[0])!r}"
+            problems.append(Problem(f"came {text[:60]!r}; expected {expected}", "--prompt"))
+        rows.append(tokens)
+    if problems:
+        raise ConfigError(problems)
+    return torch.tensor(rows, device=parts.device)
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """What so many responses to a prompt earn at their best, averaged over prompts."""
+
+    attempts: int
+    best_reward: float
+    passed: float
+    """pass@k: the probability that one of them is right."""
+
+
+def attempts_of(trained: Trained) -> tuple[list[Attempts], bool]:
+    """Best-of-n and pass@k for the task's prompts, and whether they are exact, from every response there is."""
+    task = trained.parts.task
+    prompts = task.prompts
+    exact = len(prompts) * task.vocab_size**task.response_length <= MOST_RESPONSES
+    if exact:
+        every = torch.tensor(list(product(range(task.vocab_size), repeat=task.response_length)), device=prompts.device)
+        responses = every.expand(len(prompts), *every.shape)
+        probabilities = trained.probabilities(prompts, responses)
+    else:
+        responses = trained.responses(prompts, SAMPLES)
+    rewards = trained.rewards(prompts, responses)
+    right = trained.right(prompts, responses).double()
+
+    def best(values: Tensor, attempts: int) -> float:
+        each = best_of(values, probabilities, attempts) if exact else best_of_samples(values, attempts)
+        return each.mean().item()
+
+    return [Attempts(count, best(rewards, count), best(right, count)) for count in ATTEMPTS], exact
+
+
+def told(trained: Trained, prompts: Tensor, responses: Tensor) -> list[dict[str, Any]]:
+    """Responses with their probabilities and rewards, prompt by prompt, as JSON holds them."""
+    probabilities, rewards = trained.probabilities(prompts, responses), trained.rewards(prompts, responses)
+    right, solutions = trained.right(prompts, responses), trained.parts.task.solutions(prompts)
+    rows = zip(prompts, solutions, responses, probabilities, rewards, right, strict=True)
+    return [
+        {
+            "prompt": prompt.tolist(),
+            "solution": solution.tolist(),
+            "responses": [
+                {"response": r.tolist(), "probability": p.item(), "reward": points.item(), "right": bool(fits)}
+                for r, p, points, fits in zip(*of_prompt, strict=True)
+            ],
+        }
+        for prompt, solution, *of_prompt in rows
+    ]
+
+
+def _spaced(tokens: Tensor) -> str:
+    return " ".join(map(str, tokens.tolist()))

@@ -1,0 +1,195 @@
+"""`pgrl sample` and `init_from`: a finished run is used."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from pgrl_cli import sampling
+from pgrl_cli.assembly import assemble
+from pgrl_cli.cli import app
+from pgrl_cli.config import ConfigError
+from pgrl_cli.config.layers import layers_from, layers_of
+from pgrl_cli.experiment import run
+from pgrl_cli.resolution import resolve
+from pgrl_cli.runs import Run
+from pgrl_cli.training import checkpoints
+
+SHORT = {"epochs": 4, "steps_per_epoch": 3, "name": "short", "learning_rate": 0.01}
+PLAIN = {"COLUMNS": "300", "NO_COLOR": "1", "FORCE_COLOR": None}
+
+
+def trained(folder, **keys) -> Run:
+    return run(resolve(layers_from(SHORT | keys, folder=folder)), folder / "runs")[0]
+
+
+def pgrl(*words: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, words, env=PLAIN)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, re.sub(r"\x1b\[[0-9;]*m", "", result.stderr)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_samples_have_the_probabilities_and_rewards_of_the_runs_policy(tmp_path):
+    folder = trained(tmp_path)
+    code, out, err = pgrl("sample", str(folder.folder), "-n", "3", "--json")
+    assert (code, err) == (0, "")
+    said = json.loads(out)
+    assert [each["prompt"] for each in said["samples"]] == [[1, 0, 2], [3, 2, 4], [1, 2, 3]]
+    config = resolve(layers_of(str(folder.folder / "config.yaml"))).config
+    parts, state = assemble([config])
+    checkpoints.restore(state, checkpoints.read(folder.checkpoints / "epoch-000004"))
+    for each in said["samples"]:
+        assert len(each["responses"]) == 3
+        for response in each["responses"]:
+            tokens = torch.tensor([[response["response"]]])
+            log_probs = state.policy.log_probs(torch.tensor([each["prompt"]]), tokens)
+            assert response["probability"] == pytest.approx(log_probs.double().sum().exp().item())
+            (share,) = parts.shares
+            ((reward, _),) = share.rewards.values()
+            assert response["reward"] == reward(torch.tensor([each["prompt"]]), tokens).item()
+            assert response["right"] == (response["response"] == sorted(each["prompt"]))
+
+
+def test_the_same_draw_is_the_same_and_another_is_another(tmp_path):
+    folder = trained(tmp_path, epochs=1, learning_rate=1e-5)
+    said = [pgrl("sample", str(folder.folder), "-n", "20", "--draw", draw)[1] for draw in ("0", "0", "1")]
+    assert said[0] == said[1] != said[2]
+
+
+def test_greedy_is_the_likeliest_and_prompts_may_be_given(tmp_path):
+    folder = trained(tmp_path)
+    code, out, _ = pgrl("sample", "latest", "--greedy", "--prompt", "3 1 2", "--prompt", "4,4,0", "--json")
+    said = json.loads(out)
+    assert (code, said["run"]) == (0, f"runs/{folder.folder.name}")
+    assert [each["prompt"] for each in said["samples"]] == [[3, 1, 2], [4, 4, 0]]
+    with sampling.trained(folder) as policy:
+        prompts = torch.tensor([[3, 1, 2], [4, 4, 0]])
+        every = policy.state.policy.logits(prompts, prompts[:, None])
+        assert torch.equal(policy.greedy(prompts), every.argmax(dim=-1))
+
+
+def test_attempts_are_exact_where_all_responses_can_be_gone_through_and_estimated_elsewhere(tmp_path, monkeypatch):
+    folder = trained(tmp_path)
+    with sampling.trained(folder) as policy:
+        exact, is_exact = sampling.attempts_of(policy)
+        monkeypatch.setattr(sampling, "MOST_RESPONSES", 10)
+        monkeypatch.setattr(sampling, "SAMPLES", 20_000)
+        sampled, is_sampled_exact = sampling.attempts_of(policy)
+    assert (is_exact, is_sampled_exact) == (True, False)
+    assert [each.attempts for each in exact] == [1, 2, 4, 8, 16, 32]
+    for one, other in zip(exact, sampled, strict=True):
+        assert one.best_reward == pytest.approx(other.best_reward, abs=0.05)
+        assert one.passed == pytest.approx(other.passed, abs=0.03)
+    summary = folder.status()
+    assert exact[0].passed == pytest.approx(summary["solution_probability"], abs=1e-5)
+
+
+def test_a_run_with_seeds_answers_for_one_of_them(tmp_path):
+    folder = trained(tmp_path, seeds=[3, 8], dtype="float64")
+    alone = trained(tmp_path, seed=8, dtype="float64")
+    said = [
+        json.loads(pgrl("sample", str(which.folder), *words, "--json")[1])
+        for which, words in ((folder, ["--seed", "8"]), (alone, []), (folder, []))
+    ]
+    assert said[0]["samples"] == said[1]["samples"] != said[2]["samples"]
+    code, _, err = pgrl("sample", str(folder.folder), "--seed", "5")
+    assert (code, "has no seed 5; it has 3, 8" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--prompt", "3 1"], "came '3 1'; expected 3 whole numbers from 0 to 4, such as '1 0 2'"),
+        (["--prompt", "3 1 9"], "from 0 to 4"),
+        (["--prompt", "a b c"], "came 'a b c'"),
+        (["--greedy", "-n", "3"], "leave -n and --draw out"),
+    ],
+)
+def test_what_cannot_be_asked_is_told(tmp_path, words, told):
+    folder = trained(tmp_path)
+    code, out, err = pgrl("sample", str(folder.folder), *words)
+    assert (code, out) == (2, "")
+    assert told in err
+
+
+def test_a_damaged_last_checkpoint_gives_way_to_the_one_before_it_and_none_is_told(tmp_path):
+    folder = trained(tmp_path)
+    (folder.checkpoints / "epoch-000004" / "tensors.safetensors").write_bytes(b"")
+    with sampling.trained(folder) as policy:
+        assert policy.state.epoch == 3
+    (folder.checkpoints / "epoch-000003" / "state.json").write_bytes(b"")
+    with pytest.raises(ConfigError, match="tensors"), sampling.trained(folder):
+        pass
+
+
+def test_a_reward_of_ones_own_scores_samples_too(tmp_path):
+    (tmp_path / "mine.py").write_text("def points(prompt, response):\n    return sum(response)\n")
+    folder = trained(tmp_path, reward_fn="mine.py:points")
+    samples = json.loads(pgrl("sample", str(folder.folder), "--json")[1])["samples"]
+    assert all(each["reward"] == sum(each["response"]) for sample in samples for each in sample["responses"])
+
+
+# init_from
+
+
+def parameters_at(folder: Run, epoch: int):
+    return checkpoints.read(folder.checkpoints / f"epoch-{epoch:06d}").tensors
+
+
+@pytest.mark.parametrize("seeds", [None, [1, 5]])
+def test_training_starts_from_a_run_and_a_run_with_seeds_hands_each_seed_its_own(tmp_path, seeds):
+    first = trained(tmp_path, seeds=seeds)
+    config = resolve(layers_from(SHORT | {"init_from": str(first.folder), "seeds": seeds})).config
+    assert config.init_from == str(first.checkpoints / "epoch-000004")
+    _, state = assemble([config])
+    given = parameters_at(first, 4)
+    assert all(torch.equal(parameter, given[f"policy.{name}"]) for name, parameter in state.policy.named_parameters())
+
+
+def test_every_seed_may_start_from_one_run(tmp_path):
+    first = trained(tmp_path)
+    _, state = assemble([resolve(layers_from(SHORT | {"init_from": str(first.folder), "seeds": 3})).config])
+    assert torch.equal(state.parameters[0], state.parameters[2])
+
+
+def test_the_path_is_relative_to_the_config_and_the_run_can_be_fed_back(tmp_path):
+    first = trained(tmp_path)
+    (tmp_path / "second.yaml").write_text(
+        f"base: lecture/centered_naive\ninit_from: runs/{first.folder.name}\nepochs: 2\n"
+    )
+    second, _ = run(resolve(layers_of("second.yaml")), tmp_path / "more")
+    again, _ = run(resolve(layers_of(str(second.folder / "config.yaml"))), tmp_path / "more")
+    assert (again.folder / "metrics.jsonl").read_bytes() == (second.folder / "metrics.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"init_from": "nowhere"}, "there is no run folder"),
+        ({"init_from": "empty"}, "has no checkpoint to start from"),
+        ({"init_from": "RUN", "width": 11}, "holds another policy"),
+        ({"init_from": "RUN", "policy": "table"}, "holds another policy"),
+        ({"init_from": 3}, "came 3; expected text"),
+    ],
+)
+def test_a_start_that_does_not_fit_is_refused_before_a_folder_is_made(tmp_path, keys, told):
+    first = trained(tmp_path)
+    (tmp_path / "empty").mkdir()
+    keys = {key: str(first.folder) if value == "RUN" else value for key, value in keys.items()}
+    with pytest.raises(ConfigError, match=told):
+        resolve(layers_from(SHORT | keys, folder=tmp_path))
+
+
+def test_seeds_that_the_other_run_has_not_are_refused(tmp_path):
+    first = trained(tmp_path, seeds=[1, 5])
+    with pytest.raises(ConfigError, match="has no seed 2"):
+        resolve(layers_from(SHORT | {"init_from": str(first.folder), "seeds": [1, 2]}))
