@@ -162,6 +162,31 @@ def test_a_reward_of_ones_own_has_a_file_name_that_any_system_takes() -> None:
     assert said.out.splitlines()[-1] == "run/curves-reward-my-rewards.py-points.png"
 
 
+def _swept(name: str, parameters, configs) -> Path:
+    for cell, config in zip(sweep_folder(Path(name), parameters), configs, strict=True):
+        rewards(cell, range(6), [[0.1 * seed + step for seed in range(6)] for step in range(3)], **config)
+    return Path(name)
+
+
+def test_a_heatmap_of_two_swept_keys_needs_no_by_though_a_knob_is_dropped_in_some_cells() -> None:
+    grid = [{"learning_rate": rate, "loss_mode": loss} for rate in (0.1, 0.2) for loss in ("naive", "clipped")]
+    _swept("grid", grid, [each | ({"clip_epsilon": 0.2} if each["loss_mode"] == "clipped" else {}) for each in grid])
+    assert pgrl("plot", "grid", "--kind", "heatmap").code == 0
+    said = pgrl("plot", "grid", "--kind", "heatmap", "--by", "loss_mode")
+    assert "such as learning_rate,loss_mode; these runs differ in learning_rate, loss_mode" in said.err
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "curves", "final", "profile"])
+def test_a_key_that_is_named_twice_is_told(sweep: Path, kind: str) -> None:
+    said = pgrl("plot", "sweep", "--kind", kind, "--by", "delta_mode,delta_mode")
+    assert (said.code, said.err) == (2, "error: --by: delta_mode came twice; name each key once\n")
+
+
+def test_pictures_by_different_keys_lie_side_by_side(sweep: Path) -> None:
+    names = {pgrl("plot", "sweep", *words).out.splitlines()[-1] for words in ([], ["--by", "clip"])}
+    assert names == {"sweep/curves-mean_reward.png", "sweep/curves-mean_reward-by-clip.png"}
+
+
 # compare
 
 

@@ -11,7 +11,7 @@ from pgrl_cli import statistics
 from pgrl_cli.groups import Group
 from pgrl_cli.plots.legend import Cast, add_legend, cast, stage
 from pgrl_cli.plots.style import FAINT, SMALL, save
-from pgrl_cli.plots.tables import TOLD, Table, counted, fates, named
+from pgrl_cli.plots.tables import TOLD, Table, counted, named, provisos
 from pgrl_cli.statistics import FEW
 
 STRIP = 0.42
@@ -60,7 +60,7 @@ def draw_curves(
     curves = raw if smooth == 1 else [_curve(group, statistic, smooth) for group in groups]
     actors = cast(groups, [curve.end for curve in curves])
     entries = _entries(actors, curves)
-    told = _caption(groups, curves, actors, statistic)
+    told = _caption(groups, curves, actors, statistic, metric)
     whole = title + (f"\nsmoothed for the eye: each run averaged over its last {smooth} points" if smooth > 1 else "")
     header = actors.names.header
     changes = any(len(np.unique(curve.count)) > 1 for curve in curves)
@@ -145,7 +145,7 @@ def _entries(actors: Cast, curves: Sequence[Curve]) -> list[str]:
     return [f"{name}  ({counted(runs[index])})" for index, name, _ in actors.styles]
 
 
-def _caption(groups: Sequence[Group], curves: Sequence[Curve], actors: Cast, statistic: str) -> str:
+def _caption(groups: Sequence[Group], curves: Sequence[Curve], actors: Cast, statistic: str, metric: str) -> str:
     counts = [int(count) for curve in curves for count in curve.count if count > 0]
     told = [f"{TOLD[statistic]} over n = {counted(counts)}" + (" each" if len(groups) > 1 else "")]
     if max(counts, default=0) == 1:
@@ -157,7 +157,7 @@ def _caption(groups: Sequence[Group], curves: Sequence[Curve], actors: Cast, sta
     told += ["thin: each run"] if any(curves[index].few for index in actors.told) else []
     told += actors.note("at the end")
     told += [f"all with {actors.names.everywhere}"] if actors.names.everywhere and not actors.crowd else []
-    told += fates(groups)
+    told += provisos(groups, metric)
     missing = sum(_holes(curve) for curve in curves)
     one = "1 value is no finite number: a gap"
     told += [one if missing == 1 else f"{missing} values are no finite numbers: gaps"] if missing else []

@@ -31,7 +31,7 @@ from pgrl_cli.plots.style import (
     short_numbers,
     wrapped,
 )
-from pgrl_cli.plots.tables import TOLD, Table, counted, fates, named, points, points_of, titled, unmeasured
+from pgrl_cli.plots.tables import TOLD, Table, counted, named, points, points_of, provisos, scales, titled, unmeasured
 from pgrl_cli.report import Row
 from pgrl_cli.statistics import FEW
 
@@ -56,7 +56,7 @@ def draw_final(groups: Sequence[Group], metric: Metric, path: Path, *, title: st
     lines = [Line(points(group, metric, statistic), "no run at its end") for group in groups]
     names = names_of([(group.label, group.parts) for group in groups])
     told = [f"all with {names.everywhere}"] if names.everywhere else []
-    told += fates(groups) + unmeasured(sum(line.numbers[0]["missing"] for line in lines))
+    told += provisos(groups, metric.name) + unmeasured(sum(line.numbers[0]["missing"] for line in lines))
     _draw(lines, names, path, title=title, axis=titled(metric), statistic=statistic, told=told)
     return [number for line in lines for number in line.numbers]
 
@@ -78,6 +78,7 @@ def draw_summary(rows: Sequence[Row], metric: Metric, path: Path, *, title: str)
     ]
     names = names_of([(row.cell.label, row.cell.parameters) for row in rows])
     told = [f"all with {names.everywhere}"] if names.everywhere else []
+    told += scales([row.cell.config for row in rows], metric.name)
     failed = sum(row.numbers["failed"] for row in rows)
     told += [f"{failed} run{' failed and is' if failed == 1 else 's failed and are'} not counted"] if failed else []
     told += unmeasured(sum(row.numbers["missing"] for row in rows))

@@ -23,7 +23,7 @@ from pgrl_cli.plots.style import (
     save,
     width_of,
 )
-from pgrl_cli.plots.tables import TOLD, Table, counted, fates, points, titled, unmeasured
+from pgrl_cli.plots.tables import TOLD, Table, counted, points, provisos, titled, unmeasured
 
 ROW = 0.3
 
@@ -45,7 +45,7 @@ def draw_heatmap(groups: Sequence[Group], metric: Metric, path: Path, *, title: 
     told = [f"{titled(metric)}: {TOLD[statistic]} of n = {counted(runs)} each"]
     told += ["95 % bootstrap intervals are in the CSV"] if max(runs) > 1 else []
     told += ["blank: no run"] if np.isnan(grid).any() else []
-    told += fates(groups) + unmeasured(sum(point["missing"] for point in table))
+    told += provisos(groups, metric.name) + unmeasured(sum(point["missing"] for point in table))
     panel = _panel(title, "; ".join(told), rows, columns)
     panel.imshow(np.ma.masked_invalid(grid), cmap="cividis", aspect="auto")
     _write(panel, grid)
