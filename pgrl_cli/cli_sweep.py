@@ -180,14 +180,16 @@ def _summary_lines(folder: "Sweep", rows: Sequence["Row"], standing: "Standing",
     shown = rows[:ROWS_SHOWN]
     iqms = [in_short(row.numbers["iqm"]) for row in shown]
     broad = max(map(len, [*iqms, "IQM"]))
-    lines = [f"{'cell':<{width}}  runs  {'IQM':>{broad}}  95 % interval"]
-    for row, iqm in zip(shown, iqms, strict=True):
+    means = [in_short(row.numbers["mean"]) for row in shown]
+    wide = max(map(len, [*means, "mean"]))
+    lines = [f"{'cell':<{width}}  runs  {'IQM':>{broad}}  {'mean':>{wide}}  95 % interval of the IQM"]
+    for row, iqm, mean in zip(shown, iqms, means, strict=True):
         n = row.numbers
         if n["iqm"] is None:
             lines.append(f"{row.cell.label:<{width}}  {row.status}")
             continue
         interval = "" if n["iqm_low"] is None else f"{in_short(n['iqm_low'])} to {in_short(n['iqm_high'])}"
-        lines.append(f"{row.cell.label:<{width}}  {n['runs']:>4}  {iqm:>{broad}}  {interval}")
+        lines.append(f"{row.cell.label:<{width}}  {n['runs']:>4}  {iqm:>{broad}}  {mean:>{wide}}  {interval}")
     if len(rows) > len(shown):
         lines.append(f"… and {len(rows) - len(shown)} more in summary.md")
     speed = f"{standing.steps_per_second:,.0f} run-steps per second"

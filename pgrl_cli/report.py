@@ -50,8 +50,14 @@ def summarised(sweep: Sweep, metric: Metric) -> tuple[list[Row], list[str]]:
                 status = "unreadable"
         rows.append(_row(cell, status, result, metric))
     sign = -1 if metric.goal == "maximize" else 1
-    rows.sort(key=lambda row: (row.numbers["iqm"] is None, sign * (row.numbers["iqm"] or 0)))
+    rows.sort(key=lambda row: _rank(row, sign))
     return rows, [f"not in the summary: {problem}" for problem in once(problems)]
+
+
+def _rank(row: Row, sign: int) -> tuple[bool, float, float]:
+    """By the interquartile mean, of equal ones by the mean: of a metric of few values many are equal."""
+    iqm, mean = row.numbers["iqm"], row.numbers["mean"]
+    return iqm is None, sign * (iqm or 0.0), sign * (mean or 0.0)
 
 
 def write_summary(sweep: Sweep, rows: Sequence[Row], metric: Metric) -> None:
@@ -70,7 +76,8 @@ def markdown(rows: Sequence[Row], metric: Metric) -> str:
     """The summary as a table."""
     lines = [
         f"{metric.name}, {metric.over.replace('_', ' ')}, {metric.goal}d. IQM: interquartile mean over seeds, and its "
-        "95 % bootstrap interval; SD: the standard deviation between seeds; missing: did not fail, but has no number.",
+        "95 % bootstrap interval (equal ones are ranked by the mean); "
+        "SD: the standard deviation between seeds; missing: did not fail, but has no number.",
         "",
         "| cell | runs | failed | missing | IQM | 95 % interval | mean (SD) | best |",
         "|---|---|---|---|---|---|---|---|",

@@ -17,7 +17,7 @@ from pgrl_cli.plots.names import names_of
 from pgrl_cli.statistics import FEW
 
 TOLD = {"mean": "mean", "iqm": "interquartile mean"}
-COLUMNS = ("group", "step", "above", "statistic", "seed", "runs", "failed", "missing", "value", "low", "high")
+COLUMNS = ("group", "step", "above", "statistic", "seed", "runs", "failed", "missing", "value", "low", "high", "mean")
 """Of a CSV, those that it has; beside them the keys that tell groups apart."""
 MOST_KEYS, MOST_VALUES = 3, 6
 """Of pooled groups, the keys whose values are told, and how many of these."""
@@ -51,7 +51,8 @@ def points_of(
     counts = {"runs": int(there.sum()), "failed": failed, "missing": int((~there).sum()) - failed}
     edges = {"low": float(low), "high": float(high)}
     value = float(statistics.STATISTICS[statistic](together))
-    table = [{**names, "statistic": statistic, "seed": None, **counts, "value": value, **edges}]
+    beside = {} if statistic == "mean" else {"mean": float(statistics.mean(together))}
+    table = [{**names, "statistic": statistic, "seed": None, **counts, "value": value, **edges, **beside}]
     if counts["runs"] < FEW:
         table += [
             {**names, "statistic": "run", "seed": seed, "runs": 1, "value": float(value)}

@@ -160,7 +160,7 @@ def test_up_to_five_groups_have_bands_and_more_have_bars_at_the_end(tmp_path: Pa
         rewards(tmp_path / f"r{number}", range(5), rows(5, level=1 + number), learning_rate=number, name=f"r{number}")
     _, figure, panel = drawn(tmp_path, figures)
     assert not panel.collections
-    assert "bar at the end: 95 %" in caption_of(figure)
+    assert "bars in the shaded margin, at no step: 95 %" in caption_of(figure)
 
 
 def test_the_same_runs_make_the_same_numbers(tmp_path: Path, figures: list) -> None:
