@@ -139,18 +139,19 @@ def export(
     """Write a run's metrics as lines of numbers: one per step, of a stacked run one per step and seed."""
     with failures_told(debug):
         from pgrl_cli import exports
-        from pgrl_cli.runs import write_whole
 
         _one_of("--format", form, FORMATS)
         if form == "npz" and out is None:
             raise ConfigError([Problem("npz is no text; name a file: --out metrics.npz", "--format")])
         data = exports.exported(run, seed, form)
+        if out is None and sys.stdout is None:
+            raise ConfigError([Problem("is closed; name a file: --out metrics.jsonl", "standard output")])
         if out is None:
             for block in data:
                 sys.stdout.buffer.write(block)
             sys.stdout.flush()
             return
-        write_whole(out, data)
+        exports.write(out, data)
         print(out)
 
 

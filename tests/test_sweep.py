@@ -437,3 +437,18 @@ def test_a_metric_that_no_run_measures_is_refused_before_the_first_cell_starts()
     assert "metric: came 'mean_rewards'; possible: loss, mean_reward," in said.stderr
     assert "Did you mean 'mean_reward'?" in said.stderr
     assert not Path("runs").exists()
+
+
+def test_a_knob_that_is_dropped_in_some_cells_is_told_with_what_these_have_in_common():
+    Path("mine.yaml").write_text("base: lecture/centered_naive\nloss_mode: clipped\nclip_epsilon: 0.3\n")
+    notes = planned(read_sweep("mine.yaml", ["loss_mode=naive,clipped", "learning_rate=0.1,0.2"]), 1).notes
+    assert notes == (
+        "clip_epsilon (from mine.yaml) turns nothing in the cells with loss_mode naive and was dropped: it belongs to "
+        "loss_mode: clipped, but there loss_mode is naive",
+    )
+
+
+def test_a_range_of_seeds_trains_them_all_in_every_cell_and_is_no_other_spec_when_resumed():
+    sweep = begun(GRID.replace("seeds: 3", "seeds: 4..6"))
+    assert all(cell.runs == 3 for cell in sweep.cells)
+    assert reopened(sweep.folder, read_sweep("grid.yaml")).folder == sweep.folder

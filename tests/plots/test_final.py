@@ -148,7 +148,9 @@ def test_a_single_run_has_a_point_without_a_bar(tmp_path: Path, figures: list) -
     assert "nothing is known of the spread" in caption_of(figure)
 
 
-def test_of_very_many_cells_the_best_and_the_worst_are_drawn_and_the_table_has_all(tmp_path: Path, figures: list) -> None:
+def test_of_very_many_cells_the_best_and_the_worst_are_drawn_and_the_table_has_all(
+    tmp_path: Path, figures: list
+) -> None:
     parameters = [{"delta_mode": "rewards", "learning_rate": 0.001 * (1 + place)} for place in range(60)]
     for place, cell in enumerate(sweep_folder(tmp_path / "sweep", parameters)[:55]):
         rewards(cell, range(6), [[place + 0.1 * seed for seed in range(6)]])
