@@ -70,6 +70,7 @@ def plot(
 ) -> None:
     """Draw runs, stacked runs and sweeps, with the numbers beside the picture as CSV."""
     with failures_told(debug):
+        from pgrl_cli.folders import naming
         from pgrl_cli.plots.style import refuse_strangers
         from pgrl_cli.plots.tables import as_csv, refuse_strange_table
         from pgrl_cli.runs import write_whole
@@ -81,7 +82,7 @@ def plot(
         _one_of("--kind", kind, KINDS)
         _refuse_idle(kind, given)
         _one_of("--statistic", statistic or "mean", tuple(STATISTICS))
-        judged = _metric(metric or "mean_reward", over or "last_10_epochs", goal)
+        judged = _metric("mean_reward" if metric is None else metric, "last_10_epochs" if over is None else over, goal)
         keys = tuple(by.split(",")) if by is not None else ()
         name = _in_a_name("-".join([kind, judged.name, *(["by", *keys] if keys else [])]))
         path = out or _picture(paths, "curves.png" if kind == "run" else f"{name[:LONGEST_NAME]}.png")
@@ -92,7 +93,8 @@ def plot(
             table = _draw_run(paths, path)
         else:
             table = _draw_groups(paths, kind, judged, keys, statistic or "mean", smooth or 1, path)
-        write_whole(table_path, as_csv(table))
+        with naming(table_path):
+            write_whole(table_path, as_csv(table))
         print(table_path, path, sep="\n")
 
 
@@ -139,6 +141,7 @@ def export(
     """Write a run's metrics as lines of numbers: one per step, of a stacked run one per step and seed."""
     with failures_told(debug):
         from pgrl_cli import exports
+        from pgrl_cli.folders import naming
 
         _one_of("--format", form, FORMATS)
         if form == "npz" and out is None:
@@ -147,9 +150,10 @@ def export(
         if out is None and sys.stdout is None:
             raise ConfigError([Problem("is closed; name a file: --out metrics.jsonl", "standard output")])
         if out is None:
-            for block in data:
-                sys.stdout.buffer.write(block)
-            sys.stdout.flush()
+            with naming("standard output"):
+                for block in data:
+                    sys.stdout.buffer.write(block)
+                sys.stdout.flush()
             return
         exports.write(out, data)
         print(out)
@@ -245,7 +249,9 @@ def _metric(name: str, over: str, goal: str | None) -> "Metric":
 
     metric, wrong = metric_of({"name": name, "over": over})
     if wrong:
-        raise ConfigError([Problem(message.removeprefix("metric: over: "), "--over") for message in wrong])
+        said = [message.removeprefix("metric: ").partition(": ") for message in wrong]
+        options = {"name": "--metric", "over": "--over"}
+        raise ConfigError([Problem(message, options[key]) for key, _, message in said])
     if goal is not None:
         _one_of("--goal", goal, GOALS)
         if over != "best_epoch":

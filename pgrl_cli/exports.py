@@ -12,7 +12,7 @@ from pgrl_cli import runs
 from pgrl_cli.cells import Sweep
 from pgrl_cli.config.problems import ConfigError, Problem, listed
 from pgrl_cli.config.schema import seeds_of
-from pgrl_cli.folders import config_of
+from pgrl_cli.folders import config_of, naming
 from pgrl_cli.results import NO_METRIC, line_of
 
 Row = dict[str, Any]
@@ -44,7 +44,8 @@ def write(path: Path, data: Iterable[bytes]) -> None:
     """Write what is exported into a file. Raises ConfigError where there is no folder for it."""
     if not path.parent.is_dir():
         raise ConfigError([Problem(f"there is no folder {path.parent}", "--out")])
-    runs.write_whole(path, data)
+    with naming(path):
+        runs.write_whole(path, data)
 
 
 def _lines(path: Path, seeds: int) -> Iterator[Row]:

@@ -2,7 +2,8 @@
 
 import glob
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,19 @@ def _nothing_at(path: Path, matches: Sequence[Path]) -> str:
         return "is a file; name the run folder that it lies in"
     inside = [inner.name for match in matches if match.is_dir() for inner in sorted(match.iterdir())]
     return f"holds no run; in it {'there is ' + listed(inside, 5) if inside else 'is nothing'}"
+
+
+@contextmanager
+def naming(file: str | Path) -> Iterator[None]:
+    """An OSError of what is written or read inside names the file, where it does not by itself."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise type(error)(error.errno, error.strerror, str(file)) from error
 
 
 def in_words(error: Exception) -> str:

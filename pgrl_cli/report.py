@@ -13,7 +13,7 @@ from pgrl_cli import statistics
 from pgrl_cli.cells import Cell, Sweep
 from pgrl_cli.config.problems import ConfigError, Problem
 from pgrl_cli.config.sweep_words import Metric
-from pgrl_cli.folders import Found
+from pgrl_cli.folders import Found, naming
 from pgrl_cli.results import Result, once, read
 from pgrl_cli.runs import write_whole
 from pgrl_cli.statistics import or_none
@@ -63,13 +63,18 @@ def _rank(row: Row, sign: int) -> tuple[bool, float, float]:
 def write_summary(sweep: Sweep, rows: Sequence[Row], metric: Metric) -> None:
     """Write summary.csv, summary.md and summary.json. Raises OSError."""
     folder = sweep.folder
-    write_whole(folder / "summary.csv", _csv(rows))
-    write_whole(folder / "summary.md", markdown(rows, metric))
     told = {
         "metric": {"name": metric.name, "over": metric.over, "goal": metric.goal},
         "cells": [_json(row) for row in rows],
     }
-    write_whole(folder / "summary.json", told)
+    texts: dict[str, str | dict[str, Any]] = {
+        "summary.csv": _csv(rows),
+        "summary.md": markdown(rows, metric),
+        "summary.json": told,
+    }
+    for name, text in texts.items():
+        with naming(folder / name):
+            write_whole(folder / name, text)
 
 
 def markdown(rows: Sequence[Row], metric: Metric) -> str:

@@ -37,7 +37,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """A question that offers the known word most like this one, or nothing."""
     if len(word) > LONGEST_WORD:
         return ""
-    close = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    close = get_close_matches(word, list(known), n=1, cutoff=0.61)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
