@@ -277,7 +277,7 @@ def test_an_export_that_cannot_be_is_told(words: list[str], told: str) -> None:
 @pytest.mark.parametrize("line", ["[1,2]", '{"epoch":1,"step":1,"mean_reward":[1.0,"x"]}'])
 def test_a_damaged_line_is_told_with_its_file_and_number_by_every_command(line: str) -> None:
     for name in "ab":
-        run_folder(Path(name), [0, 1], dict.fromkeys(DRAWN, [[1.0, 2.0]]), reward_fn="x", loss_mode="naive")
+        run_folder(Path(name), [0, 1], {key: [[1.0, 2.0]] for key in DRAWN}, reward_fn="x", loss_mode="naive")
         with Path(name, "metrics.jsonl").open("a") as file:
             file.write(line + "\n")
     for words in (["plot", "a", "-k", "curves"], ["plot", "a"], ["compare", "a", "b"], ["runs", "export", "a"]):

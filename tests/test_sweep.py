@@ -311,6 +311,7 @@ def test_ctrl_c_marks_the_cells_tells_how_to_resume_and_leaves_no_process():
     child.send_signal(signal.SIGINT)
     _, told = child.communicate(timeout=20)
     assert child.returncode == 130
+    assert "waiting for the epoch being written; Ctrl-C again ends it now" in told
     assert f"to go on: pgrl sweep --resume {sweep.folder}" in told
     assert not workers_of(sweep)
     assert orjson.loads((sweep.folder / "status.json").read_bytes())["status"] == "interrupted"
