@@ -16,8 +16,21 @@ from typing import IO, Any
 import orjson
 
 from pgrl_cli import runs
+from pgrl_cli.config.problems import brief, short
 from pgrl_cli.config.schema import seeds_of, work_of
 from pgrl_cli.runs import Run
+
+FIELDS: Mapping[str, tuple[type, str]] = {
+    "id": (str, "a text"),
+    "label": (str, "a text"),
+    "folder": (str, "a text"),
+    "stack": (int, "a count from 0"),
+    "place": (int, "a count from 0"),
+    "parameters": (dict, "a map"),
+    "config": (dict, "a map"),
+    "sources": (dict, "a map"),
+}
+"""What a line of cells.jsonl has, and what each is."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +76,7 @@ class Sweep:
         path = self.folder / "cells.jsonl"
         if not path.read_bytes().endswith(b"\n"):
             raise ValueError("cells.jsonl is cut off")
-        try:
-            cells = tuple(Cell(**line) for line in runs.read_lines(path))
-        except TypeError as error:
-            raise ValueError(f"cells.jsonl is damaged: {error}") from error
-        for parts in (Path(cell.folder).parts for cell in cells):
-            if len(parts) != 2 or parts[0] != "cells" or parts[1] == "..":
-                raise ValueError(f"cells.jsonl is damaged: {'/'.join(parts)} is no cell's folder")
-        return cells
+        return tuple(_cell(line, number) for number, line in enumerate(runs.read_lines(path), start=1))
 
     def stack(self, number: int) -> list[Cell]:
         """The cells that train together, side by side in this order."""
@@ -108,6 +114,25 @@ class Sweep:
         log = self.log(name)
         log.parent.mkdir(exist_ok=True)
         return log.open("ab")
+
+
+def _cell(line: Any, number: int) -> Cell:
+    """The cell that a line of cells.jsonl says. Raises ValueError that names the line."""
+    damaged = f"cells.jsonl is damaged: line {number}"
+    if not isinstance(line, dict):
+        raise ValueError(f"{damaged} is no cell")
+    if wrong := [key for key in line if key not in FIELDS]:
+        raise ValueError(f"{damaged}: unknown key {short(str(wrong[0]))!r}")
+    if lacking := [key for key in FIELDS if key not in line and key != "sources"]:
+        raise ValueError(f"{damaged}: has no {lacking[0]}")
+    for key, value in line.items():
+        kind, words = FIELDS[key]
+        if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
+            raise ValueError(f"{damaged}: {key} is {brief(value)}; it is {words}")
+    parts = Path(line["folder"]).parts
+    if len(parts) != 2 or parts[0] != "cells" or parts[1] == "..":
+        raise ValueError(f"{damaged}: {'/'.join(parts)} is no cell's folder")
+    return Cell(**line)
 
 
 def lines_of(cells: Iterable[Cell]) -> str:

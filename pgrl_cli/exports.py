@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
 from pgrl_cli import runs
+from pgrl_cli.cells import Sweep
 from pgrl_cli.config.problems import ConfigError, Problem, listed
 from pgrl_cli.config.schema import seeds_of
-from pgrl_cli.folders import config_of
-from pgrl_cli.results import NO_METRIC
+from pgrl_cli.folders import config_of, naming
+from pgrl_cli.results import NO_METRIC, line_of
 
 Row = dict[str, Any]
 
@@ -25,27 +25,36 @@ def exported(run: Path, seed: int | None, form: str) -> Iterator[bytes]:
     arrays [step seed] by metric, and `seeds`, `steps` and `epochs`; what is null is NaN in it.
     Raises ConfigError for a folder that is no run, a seed that it does not have, or a damaged line.
     """
+    if (run / "cells.jsonl").is_file():
+        cells = [cell.folder for cell in Sweep(run).cells[:1]]
+        such = f", such as {run / cells[0]}" if cells else ""
+        raise ConfigError([Problem(f"is a sweep, and one run is exported; name one of its cells{such}", str(run))])
     config = config_of(run)
     seeds = seeds_of(config)
     if seed is not None and seed not in seeds:
         raise ConfigError([Problem(f"has no seed {seed}; it has {listed(seeds, 10)}", str(run))])
-    lines = _lines(run / "metrics.jsonl")
+    lines = _lines(run / "metrics.jsonl", len(seeds))
     if form == "npz":
         return iter([_npz(lines, seeds, seed)])
     rows = lines if config.get("seeds") is None else _rows_of_seeds(lines, seeds, seed)
     return map(runs.to_json, rows) if form == "jsonl" else _csv(rows)
 
 
-def _lines(path: Path) -> Iterator[Row]:
+def write(path: Path, data: Iterable[bytes]) -> None:
+    """Write what is exported into a file. Raises ConfigError where there is no folder for it."""
+    if not path.parent.is_dir():
+        raise ConfigError([Problem(f"there is no folder {path.parent}", "--out")])
+    with naming(path):
+        runs.write_whole(path, data)
+
+
+def _lines(path: Path, seeds: int) -> Iterator[Row]:
     """The lines of metrics.jsonl, one at a time; a torn last line is left out."""
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 if line.endswith(b"\n"):
-                    try:
-                        yield orjson.loads(line)
-                    except orjson.JSONDecodeError as error:
-                        raise ConfigError([Problem(f"damaged: {error}", str(path), number)]) from error
+                    yield line_of(line, path, number, seeds)
     except FileNotFoundError as error:
         raise ConfigError([Problem("there is no such file: the run has not begun", str(path))]) from error
 

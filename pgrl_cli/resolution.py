@@ -16,6 +16,7 @@ from pgrl_cli.config.kinds import fitted, misfit, told
 from pgrl_cli.config.layers import Entry, Layers
 from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, nearest, short
 from pgrl_cli.config.reward_words import RewardWords
+from pgrl_cli.config.seed_words import seeds_written_out, wrong_with_seeds
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, knobs, smallest_group
 from pgrl_cli.tasks import TASKS
@@ -29,6 +30,8 @@ FROM_TASK: Mapping[str, Callable[[Task], Any]] = {
     "prompts": lambda task: task.prompts.tolist(),
 }
 """Knobs whose default the task knows."""
+DROPPED = "turns nothing here and was dropped"
+SEEDS = ("seeds", "log_seeds")
 MOST_HINTS = 50
 """Unknown keys that a nearest name is looked for."""
 ANNOTATIONS = get_type_hints(Config, include_extras=True)
@@ -143,7 +146,9 @@ class _Resolution:
         entry = self.given.pop(key)
         level = max((self.given[killer].level for killer in killers if killer in self.given), default=-1)
         if level > entry.level:
-            self.notes.append(f"{key} (from {entry.file}) turns nothing here and was dropped: {because}")
+            self.notes.append(f"{key} (from {entry.file}) {DROPPED}: {because}")
+        elif key.startswith("kl_"):  # always legal
+            self.notes.append(_idle_kl([key]))
         else:
             self.problems.append(entry.problem(f"{key} turns nothing here: {because}"))
 
@@ -189,10 +194,12 @@ class _Resolution:
                 for word in entry.value:
                     if problem := misfit(float, entry.value[word]):
                         self.tell(key, f"the weight of {short(word)}: {problem}", entry.part(word))
+            elif key in SEEDS:
+                self.check_each_seed(key, annotation, seeds_written_out(entry.value))
             elif problem := misfit(annotation, entry.value):
                 self.tell(key, problem)
             if key in values and key not in self.wrong:
-                values[key] = fitted(annotation, entry.value)
+                values[key] = fitted(annotation, seeds_written_out(entry.value) if key in SEEDS else entry.value)
         return values
 
     def task(self, values: Mapping[str, Any]) -> Task:
@@ -251,7 +258,22 @@ class _Resolution:
         clips = [key for key in ("clip_low", "clip_high") if key in values and values[key] is None]
         if clips and "clip_epsilon" in values and values["clip_epsilon"] is None:
             self.tell("clip_epsilon", f"came null, and so did {listed(clips)}")
+        self.note_idle_kl(values)
         self.notes += list(advice(values))
+
+    def check_each_seed(self, key: str, annotation: Any, seeds: Any) -> None:
+        if problem := misfit(annotation, seeds):
+            self.tell(key, wrong_with_seeds(seeds) or problem)
+
+    def note_idle_kl(self, values: Mapping[str, Any]) -> None:
+        """Keys of the KL are always legal; a note says where one was written that turns nothing."""
+        weight = self.given.get("kl_coefficient")
+        usual = {key: Config.model_fields[key].default for key in ("kl_average", "reference_period")}
+        usual |= {"kl_estimator": usual_estimator(values["kl_placement"])}
+        written = {key: self.given[key] for key in usual if key in self.given and values[key] != usual[key]}
+        idle = [key for key, entry in written.items() if weight is None or entry.level >= weight.level]
+        if idle and values["kl_coefficient"] == 0 and self.fine("kl_coefficient", *idle):
+            self.notes.append(_idle_kl(idle))
 
     def check_seeds(self, seeds: int | list[int], logged: list[int]) -> None:
         if isinstance(seeds, list) and len(set(seeds)) < len(seeds):
@@ -265,6 +287,10 @@ class _Resolution:
     def fine(self, *keys: str) -> bool:
         """Whether nothing is wrong with any of these keys."""
         return self.wrong.isdisjoint(keys)
+
+
+def _idle_kl(keys: list[str]) -> str:
+    return f"{listed(keys)} turn{'s' if len(keys) == 1 else ''} nothing while kl_coefficient is 0"
 
 
 def _unknown(key: str, known: set[str]) -> str:

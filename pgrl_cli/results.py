@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from pgrl_cli.config.problems import ConfigError, Problem, listed, nearest, short
+from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, nearest, short
 from pgrl_cli.config.schema import seeds_of
 from pgrl_cli.folders import Found, config_of, found, in_words
 from pgrl_cli.runs import Run, is_alive
@@ -118,7 +118,7 @@ def read(run: Found, metric: str) -> Result:
         steps=steps,
         values=values,
         held=_once_an_epoch(metric),
-        notes=tuple(_notes(run.path.name, metric, status, failed, seeds, epochs.tolist())),
+        notes=tuple(_notes(run.path.name, metric, status, failed, seeds, epochs.tolist(), values)),
     )
 
 
@@ -134,11 +134,12 @@ def _measured(
             told = f"there is no metric {short(metric)!r}; possible: {listed(known, 40)}.{nearest(metric, known)}"
             raise ConfigError([Problem(told, str(path))])
         value = line[metric]
-        if value is None:
+        if value is None and (stacked or metric not in line.get("nonfinite", ())):
             continue
         if isinstance(value, list) != stacked or np.size(value) != len(seeds):
             what = f"{np.size(value)} values of {metric}, but config.yaml has {len(seeds)} seeds"
             raise ConfigError([Problem(f"damaged: {what}", str(file), number)])
+        refuse_no_numbers(metric, value, file, number)
         epochs.append(line["epoch"])
         steps.append(line["step"])
         rows.append(np.array(value, dtype=float))
@@ -178,17 +179,50 @@ def _lines(path: Path, metric: str) -> Iterator[tuple[int, dict[str, Any]]]:
             if (once and begins == epoch) or (nothing is not None and number > 1 and nothing in line):
                 continue
             epoch = begins
-            try:
-                told = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                raise ConfigError([Problem(f"damaged: {error}", str(path), number)]) from error
-            if not isinstance(told, dict) or not {"epoch", "step"} <= told.keys():
-                raise ConfigError([Problem("damaged: has no epoch and step", str(path), number)])
-            yield number, told
+            yield number, line_of(line, path, number)
+
+
+def line_of(line: bytes, path: Path, number: int, seeds: int | None = None) -> dict[str, Any]:
+    """What a line of metrics.jsonl says; with `seeds` also checked that each metric is a number, or one for each seed.
+
+    Raises ConfigError for a damaged line.
+    """
+    try:
+        told = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise ConfigError([Problem(f"damaged: {error}", str(path), number)]) from error
+    if not isinstance(told, dict) or not all(_is_count(told.get(key)) for key in ("epoch", "step")):
+        raise ConfigError([Problem("damaged: has no epoch and step", str(path), number)])
+    for name, value in told.items() if seeds is not None else ():
+        if name == "nonfinite":
+            continue
+        if isinstance(value, list) and len(value) != seeds:
+            what = f"{len(value)} values of {short(name)}, but config.yaml has {seeds} seeds"
+            raise ConfigError([Problem(f"damaged: {what}", str(path), number)])
+        refuse_no_numbers(name, value, path, number)
+    return told
+
+
+def refuse_no_numbers(name: str, value: Any, path: Path, number: int) -> None:
+    """Refuse what is neither a number nor null, nor a list of such. Raises ConfigError."""
+    for each in value if isinstance(value, list) else [value]:
+        if each is not None and (isinstance(each, bool) or not isinstance(each, int | float)):
+            told = f"damaged: {short(name)} is {brief(each)}, which is no number"
+            raise ConfigError([Problem(told, str(path), number)])
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _notes(
-    name: str, metric: str, status: str, failed: Sequence[int], seeds: Sequence[int], epochs: Sequence[int]
+    name: str,
+    metric: str,
+    status: str,
+    failed: Sequence[int],
+    seeds: Sequence[int],
+    epochs: Sequence[int],
+    values: np.ndarray,
 ) -> Iterator[str]:
     if not epochs:
         yield f"{name} has no value of {metric} ({status})"
@@ -196,6 +230,9 @@ def _notes(
         yield f"{name} is {status}: its last epoch is {epochs[-1]}"
     if epochs and failed and status != "failed":
         yield f"{name}: seed {listed(failed, 5)} failed, of {len(seeds)}"
+    gaps = [seed for seed, gap in zip(seeds, np.isnan(values).any(axis=0), strict=True) if gap and seed not in failed]
+    if gaps:
+        yield f"{name}: seed {listed(gaps, 5)} has a value of {metric} that is no finite number"
 
 
 def once(problems: Sequence[Problem]) -> list[Problem]:

@@ -37,7 +37,9 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """A question that offers the known word most like this one, or nothing."""
     if len(word) > LONGEST_WORD:
         return ""
-    close = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    words = list(known)
+    close = get_close_matches(word, words, n=1, cutoff=0.61)
+    close += [each for each in get_close_matches(word, words, n=1, cutoff=0.6) if word.startswith(each)]
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

@@ -1,6 +1,8 @@
 """A run's own picture, drawn from its files: the one that `pgrl train` leaves, and cells get on demand."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from pgrl_cli.config.schema import seeds_of
 from pgrl_cli.folders import Found, config_of, in_words
 from pgrl_cli.plots.run import Curves, Gathered, draw, title_of
 from pgrl_cli.plots.tables import Table
+from pgrl_cli.results import line_of
 from pgrl_cli.runs import Run
 
 
@@ -22,7 +25,7 @@ def draw_own(run: Found, path: Path) -> Table:
     folder = Run(run.path)
     gathered = Gathered()
     try:
-        gathered.add(folder.metrics())
+        gathered.add(_lines(folder.folder / "metrics.jsonl", len(seeds_of(config))))
         status = folder.status()
         failed = [each["seed"] for each in status.get("seeds") or () if each["status"] == "failed"]
         curves = gathered.curves()
@@ -35,6 +38,14 @@ def draw_own(run: Found, path: Path) -> Table:
         raise ConfigError([Problem("cannot be drawn: no epoch is written yet", str(run.path))])
     draw(curves, path, title=title_of(config, seeds_of(config)), maximum=status.get("maximum_reward"), failed=failed)
     return _table(curves)
+
+
+def _lines(path: Path, seeds: int) -> Iterator[dict[str, Any]]:
+    """The lines of metrics.jsonl, one at a time; a torn last line is left out."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if line.endswith(b"\n"):
+                yield line_of(line, path, number, seeds)
 
 
 def _table(curves: Curves) -> Table:
