@@ -21,17 +21,17 @@ from pgrl_cli.config.problems import LONGEST_WORD, brief, short
 from pgrl_cli.config.schema import Config, seeds_of, work_of
 from pgrl_cli.runs import Run
 
-KINDS = {
-    "id": str,
-    "label": str,
-    "folder": str,
-    "stack": int,
-    "place": int,
-    "parameters": dict,
-    "config": dict,
-    "sources": dict,
+FIELDS: Mapping[str, tuple[type, str]] = {
+    "id": (str, "a text"),
+    "label": (str, "a text"),
+    "folder": (str, "a text"),
+    "stack": (int, "a count from 0"),
+    "place": (int, "a count from 0"),
+    "parameters": (dict, "a map"),
+    "config": (dict, "a map"),
+    "sources": (dict, "a map"),
 }
-"""What the fields of a cell are in cells.jsonl."""
+"""What a line of cells.jsonl has, and what each is."""
 
 
 @dataclass(frozen=True)
@@ -134,20 +134,27 @@ class Sweep:
         return runs.appended(log)
 
 
-def _cell(line: bytes, number: int) -> Cell:
+def _cell(data: bytes, number: int) -> Cell:
     """The cell that a line of cells.jsonl tells of. Raises ValueError where it is damaged."""
-    told = f"cells.jsonl:{number} is damaged"
+    damaged = f"cells.jsonl:{number} is damaged"
     try:
-        cell = Cell(**orjson.loads(line))
-    except (TypeError, orjson.JSONDecodeError) as error:
-        raise ValueError(f"{told}: {error}") from error
-    for name, kind in KINDS.items():
-        if type(getattr(cell, name)) is not kind:
-            raise ValueError(f"{told}: {name} is {brief(getattr(cell, name))}")
-    parts = Path(cell.folder).parts
-    if len(parts) != 2 or parts[0] != "cells" or parts[1] == ".." or "\0" in cell.folder:
-        raise ValueError(f"{told}: {short(cell.folder)} is no cell's folder")
-    return cell
+        line = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"{damaged}: {error}") from error
+    if not isinstance(line, dict):
+        raise ValueError(f"{damaged}: it is no cell")
+    if wrong := [key for key in line if key not in FIELDS]:
+        raise ValueError(f"{damaged}: unknown key {short(wrong[0])!r}")
+    if lacking := [key for key in FIELDS if key not in line and key != "sources"]:
+        raise ValueError(f"{damaged}: has no {lacking[0]}")
+    for key, value in line.items():
+        kind, words = FIELDS[key]
+        if type(value) is not kind or (isinstance(value, int) and value < 0):
+            raise ValueError(f"{damaged}: {key} is {brief(value)}; it is {words}")
+    parts = Path(line["folder"]).parts
+    if len(parts) != 2 or parts[0] != "cells" or parts[1] == ".." or "\0" in line["folder"]:
+        raise ValueError(f"{damaged}: {short(line['folder'])} is no cell's folder")
+    return Cell(**line)
 
 
 def lines_of(cells: Iterable[Cell]) -> str:

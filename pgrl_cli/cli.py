@@ -264,3 +264,7 @@ def _planned(config: str) -> None:
     from pgrl_cli.planning import planned
 
     planned(read_sweep(config), processes=1)
+
+
+if __name__ == "__main__":
+    app(prog_name="pgrl")

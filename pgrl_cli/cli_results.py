@@ -25,6 +25,8 @@ USED_BY = {
 }
 """The options that say something of each kind of picture."""
 KINDS = tuple(USED_BY)
+LONGEST_NAME = 120
+"""Characters of a picture's own name."""
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]
 MetricName = Annotated[str, typer.Option("--metric", "-m", help="A metric of metrics.jsonl.")]
@@ -67,6 +69,7 @@ def plot(
 ) -> None:
     """Draw runs, stacked runs and sweeps, with the numbers beside the picture as CSV."""
     with failures_told(debug):
+        from pgrl_cli.folders import naming
         from pgrl_cli.plots.style import refuse_strangers
         from pgrl_cli.plots.tables import as_csv, refuse_strange_table
         from pgrl_cli.runs import write_whole
@@ -80,16 +83,19 @@ def plot(
         refuse_other_than("--kind", kind, KINDS)
         _refuse_idle(kind, given)
         refuse_other_than("--statistic", statistic or "mean", tuple(STATISTICS))
-        judged = _metric(metric or "mean_reward", over or "last_10_epochs", goal)
-        path = out or _picture(paths, "curves.png" if kind == "run" else f"{kind}-{_in_a_name(judged.name)}.png")
+        judged = _metric("mean_reward" if metric is None else metric, "last_10_epochs" if over is None else over, goal)
+        keys = tuple(by.split(",")) if by is not None else ()
+        name = _in_a_name("-".join([kind, judged.name, *(["by", *keys] if keys else [])]))
+        path = out or _picture(paths, "curves.png" if kind == "run" else f"{name[:LONGEST_NAME]}.png")
         table_path = path.with_suffix(".csv")
         refuse_strangers(path)
         refuse_strange_table(table_path)
         if kind == "run":
             table = _draw_run(paths, path)
         else:
-            table = _draw_groups(paths, kind, judged, by, statistic or "mean", smooth or 1, path)
-        write_whole(table_path, as_csv(table))
+            table = _draw_groups(paths, kind, judged, keys, statistic or "mean", smooth or 1, path)
+        with naming(table_path):
+            write_whole(table_path, as_csv(table))
         print(table_path, path, sep="\n")
 
 
@@ -111,32 +117,31 @@ def compare(
         judged = _metric(metric, over, goal)
         left, right = (_read([path_or_id(side)], metric) for side in (a, b))
         answer = compared(left, right, judged.name, judged.over, (a, b), goal=judged.goal)
-        if answer.apart:
-            note(f"not on both sides, and left out: seed {listed(answer.apart, 10)}")
-        if answer.numbers.left_out:
-            note(f"{answer.numbers.left_out} seeds ended early on a side, and are left out")
+        for each in answer.notes():
+            note(each)
         if as_json:
             print_json(answer.as_json())
             return
-        print(f"A  {a}   {answer.mean_a:.3f}")
-        print(f"B  {b}   {answer.mean_b:.3f}")
-        print(f"{titled(judged)}, mean over {answer.numbers.n} common seeds")
+        n = answer.numbers.n
+        if n:
+            print(f"A  {a}   {answer.mean_a:.3f}")
+            print(f"B  {b}   {answer.mean_b:.3f}")
+            print(f"{titled(judged)}, mean over {n} common seed{'' if n == 1 else 's'}")
         print(answer.sentence())
 
 
 def _draw_groups(
-    paths: list[str], kind: str, metric: "Metric", by: str | None, statistic: str, smooth: int, path: Path
+    paths: list[str], kind: str, metric: "Metric", keys: tuple[str, ...], statistic: str, smooth: int, path: Path
 ) -> "PlotTable":
-    from pgrl_cli.groups import differing, grouped
+    from pgrl_cli.groups import grouped, telling
     from pgrl_cli.plots.curves import draw_curves
     from pgrl_cli.plots.final import draw_final
     from pgrl_cli.plots.heatmap import draw_heatmap
     from pgrl_cli.plots.profile import draw_profile
 
     results = _read(paths, metric.name)
-    keys = tuple(by.split(",")) if by is not None else ()
     if kind == "heatmap":
-        keys = _two_keys(keys, differing(results))
+        keys = _two_keys(keys, telling(results))
     groups = grouped(results, keys)
     title = f"{metric.name.replace('_', ' ')}: {_shown(paths)}"
     if kind == "curves":
@@ -186,13 +191,16 @@ def _two_keys(keys: tuple[str, ...], found: list[str]) -> tuple[str, ...]:
         return keys
     if keys or len(found) != 2:
         they = f"these runs differ in {listed(found)}" if found else "these runs differ in nothing"
-        raise ConfigError([Problem(f"a heatmap has two keys, such as delta_mode,learning_rate; {they}", "--by")])
+        such = ",".join(found[:2]) if len(found) > 1 else "delta_mode,learning_rate"
+        raise ConfigError([Problem(f"a heatmap has two keys, such as {such}; {they}", "--by")])
     return found[0], found[1]
 
 
 def _shown(paths: list[str]) -> str:
     """What a title says of the paths."""
-    names = [Path(path).resolve().name for path in paths[:2]]
+    from pgrl_cli.folders import title_of
+
+    names = [title_of(Path(path)) for path in paths[:2]]
     return ", ".join(names) + (f" and {len(paths) - 2} more" if len(paths) > 2 else "")
 
 
@@ -212,7 +220,9 @@ def _metric(name: str, over: str, goal: str | None) -> "Metric":
 
     metric, wrong = metric_of({"name": name, "over": over})
     if wrong:
-        raise ConfigError([Problem(message.removeprefix("metric: over: "), "--over") for message in wrong])
+        said = [message.removeprefix("metric: ").partition(": ") for message in wrong]
+        options = {"name": "--metric", "over": "--over"}
+        raise ConfigError([Problem(message, options[key]) for key, _, message in said])
     if goal is not None:
         refuse_other_than("--goal", goal, GOALS)
         if over != "best_epoch":

@@ -182,19 +182,22 @@ def export(
     """Write a run's metrics as lines of numbers: one per step, of a stacked run one per step and seed."""
     with failures_told(debug):
         from pgrl_cli import exports
-        from pgrl_cli.runs import write_whole
+        from pgrl_cli.folders import naming
         from pgrl_cli.store import path_or_id
 
         refuse_other_than("--format", form, FORMATS)
         if form == "npz" and out is None:
             raise ConfigError([Problem("npz is no text; name a file: --out metrics.npz", "--format")])
         data = exports.exported(Path(path_or_id(run)), seed, form)
+        if out is None and sys.stdout is None:
+            raise ConfigError([Problem("is closed; name a file: --out metrics.jsonl", "standard output")])
         if out is None:
-            for block in data:
-                sys.stdout.buffer.write(block)
-            sys.stdout.flush()
+            with naming("standard output"):
+                for block in data:
+                    sys.stdout.buffer.write(block)
+                sys.stdout.flush()
             return
-        write_whole(out, data)
+        exports.write(out, data)
         print(out)
 
 

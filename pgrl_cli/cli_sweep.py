@@ -2,14 +2,15 @@
 
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pgrl_cli.config.problems import ConfigError, Problem, legible
-from pgrl_cli.console import err, failures_told, note, print_json
+from pgrl_cli.console import err, failures_told, note, print_json, say
 from pgrl_cli.console_sweep import sweep_progress
 from pgrl_cli.machine import processors
 
@@ -67,7 +68,7 @@ def sweep(
         if folder is None:
             return
         metric, launcher = asked(folder)
-        with raising(), held(folder.folder) as holding:
+        with raising(), held(folder.folder) as holding, _folder_told(folder, as_json):
             refuse_one_in_use(Run(folder.folder))
             with sweep_progress(folder.folder.name, quiet or as_json) as watch:
                 standing = sweeps.work(
@@ -148,12 +149,36 @@ def _tell_end(folder: "Sweep", rows: Sequence["Row"], standing: "Standing", left
         print_json({"sweep": str(folder.folder), **counts})
     else:
         if "--quiet" not in given:
-            print(*_summary_lines(folder, rows, standing, failed), sep="\n")
-        print(folder.folder, flush=True)
+            say(*_summary_lines(folder, rows, standing, failed))
+        say(str(folder.folder))
     if failed or left:
-        fix = f"pgrl sweep --resume {shlex.quote(str(folder.folder))}" + (" --retry-failed" if failed else "")
-        err().print(f"to try again: {fix}", markup=False)
+        _tell_how_to_go_on(folder, bool(failed))
         raise typer.Exit(1)
+
+
+def _tell_how_to_go_on(folder: "Sweep", failed: bool) -> None:
+    fix = f"pgrl sweep --resume {shlex.quote(str(folder.folder))}" + (" --retry-failed" if failed else "")
+    err().print(f"to try again: {fix}", markup=False)
+
+
+@contextmanager
+def _folder_told(folder: "Sweep", quiet: bool) -> Iterator[None]:
+    """Where a sweep ends before its end, its folder and how to go on are told nevertheless."""
+    from pgrl_cli.sweep import SweepInterrupted
+
+    try:
+        yield
+    except SweepInterrupted:
+        raise
+    except KeyboardInterrupt as error:
+        raise SweepInterrupted(folder) from error
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename is not None else ""
+        err().print(f"error: {name}{error.strerror or error}", markup=False)
+        _tell_how_to_go_on(folder, failed=False)
+        if not quiet:
+            say(str(folder.folder))
+        raise typer.Exit(1) from error
 
 
 def _tell_notes(notes: Iterable[str]) -> None:
@@ -173,7 +198,8 @@ def _plan_lines(spec: "Spec", plan: "Plan") -> list[str]:
     lines = [", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts)]
     for number in stacks:
         members = [cell for cell in plan.cells if cell.stack == number]
-        lines.append(f"stack {number}: {sum(cell.runs for cell in members)} runs")
+        together = sum(cell.runs for cell in members)
+        lines.append(f"stack {number}: {together} run{'' if together == 1 else 's'}")
         lines += [f"  {cell.folder}" for cell in members]
     return lines
 
@@ -185,14 +211,16 @@ def _summary_lines(folder: "Sweep", rows: Sequence["Row"], standing: "Standing",
     shown = rows[:ROWS_SHOWN]
     iqms = [in_short(row.numbers["iqm"]) for row in shown]
     broad = max(map(len, [*iqms, "IQM"]))
-    lines = [f"{'cell':<{width}}  runs  {'IQM':>{broad}}  95 % interval"]
-    for row, iqm in zip(shown, iqms, strict=True):
+    means = [in_short(row.numbers["mean"]) for row in shown]
+    wide = max(map(len, [*means, "mean"]))
+    lines = [f"{'cell':<{width}}  runs  {'IQM':>{broad}}  {'mean':>{wide}}  95 % interval of the IQM"]
+    for row, iqm, mean in zip(shown, iqms, means, strict=True):
         n = row.numbers
         if n["iqm"] is None:
             lines.append(f"{legible(row.cell.label):<{width}}  {row.status}")
             continue
         interval = "" if n["iqm_low"] is None else f"{in_short(n['iqm_low'])} to {in_short(n['iqm_high'])}"
-        lines.append(f"{legible(row.cell.label):<{width}}  {n['runs']:>4}  {iqm:>{broad}}  {interval}")
+        lines.append(f"{legible(row.cell.label):<{width}}  {n['runs']:>4}  {iqm:>{broad}}  {mean:>{wide}}  {interval}")
     if len(rows) > len(shown):
         lines.append(f"… and {len(rows) - len(shown)} more in summary.md")
     speed = f"{standing.steps_per_second:,.0f} run-steps per second"

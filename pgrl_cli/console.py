@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ LONGEST_LINE = 4000
 MOST_LINES = 20
 MOST_PROBLEMS = 50
 """Of errors, on the screen."""
+LONGEST_TOLD = 300
+"""Characters of an error of a user's own code on the terminal."""
 ROOM_FOR_A_BAR = 70
 """Columns; narrower terminals get the numbers alone."""
 Watch = Callable[[int, float], None]
@@ -48,7 +51,9 @@ def err() -> Console:
 def failures_told(debug: bool) -> Iterator[None]:
     """Turn errors into a few lines and an exit code; with --debug also into a traceback."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of numbers beyond any use, drawn as far as they can be
+            yield
     except typer.Exit:
         raise
     except KeyboardInterrupt as error:
@@ -62,7 +67,7 @@ def failures_told(debug: bool) -> Iterator[None]:
             err().print(f"error: and {more} more of such problems")
         raise typer.Exit(2) from None
     except BrokenPipeError:  # whoever read our output has gone; the work is done
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_into_nothing()
         raise typer.Exit(0) from None
     except Exception as error:
         _trace(debug)
@@ -87,9 +92,10 @@ def _kept(error: KeyboardInterrupt) -> str:
 def _told(error: Exception) -> str:
     run: Run | None = getattr(error, "run", None)
     if run is not None:
+        what = in_one_line(str(error))
         if not run.log_file.exists():
-            return f"the run failed: {error}\n       its folder has gone, or cannot be read: {run.folder}"
-        return f"the run failed: {error}\n       what was finished is kept; the traceback is in {run.log_file}"
+            return f"the run failed: {what}\n       its folder has gone, or cannot be read: {run.folder}"
+        return f"the run failed: {what}\n       what was finished is kept; the traceback is in {run.log_file}"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return f"{type(error).__name__}: {error}"
@@ -159,7 +165,26 @@ def summary_lines(folder: "Run", summary: "Summary") -> Iterator[str]:
 
 
 def print_json(value: Any, indent: int | None = None) -> None:
-    print(json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False), flush=True)
+    say(json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False))
+
+
+def say(*lines: str) -> None:
+    """Print results. Where whoever read them has gone they are lost, and what follows goes on: its exit code counts."""
+    try:
+        print(*lines, sep="\n", flush=True)
+    except BrokenPipeError:
+        _write_into_nothing()
+
+
+def in_one_line(message: str) -> str:
+    """A message of somebody else's code, as the terminal shows it: its first line, cut; the log has the whole."""
+    first, *others = message.strip().splitlines() or [""]
+    cut = short(first, LONGEST_TOLD)
+    return f"{cut} …" if others and not cut.endswith("…") else cut
+
+
+def _write_into_nothing() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _number(value: float | None) -> str:

@@ -1,14 +1,19 @@
 """What people see of a sweep while it goes on: a bar or lines, and a line for each cell that fails."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pgrl_cli.config.problems import legible, short
-from pgrl_cli.console import LONGEST_LINE, Steady, err
+from pgrl_cli.config.problems import legible
+from pgrl_cli.console import Steady, err, in_one_line
 
 if TYPE_CHECKING:
     from pgrl_cli.standing import Failure, Standing
+
+PAUSE = 2.0
+"""Seconds between two lines about how a sweep stands."""
+STOPPING = "waiting for the epoch being written; Ctrl-C again ends it now"
 
 
 @contextmanager
@@ -19,15 +24,19 @@ def sweep_progress(name: str, silent: bool) -> Iterator[Callable[["Standing", "F
         with _sweep_bar(name) as watch_bar:
             yield watch_bar
         return
-    tenths = 0
+    tenths, last, stopping = 0, 0.0, False
 
     def watch(standing: "Standing", failed: "Failure | None") -> None:
-        nonlocal tenths
+        nonlocal tenths, last, stopping
         if failed is not None:
             console.print(_failed_line(failed), markup=False)
-        now = int(10 * standing.share)
-        if not silent and now > tenths:
-            tenths = now
+        if standing.stopping and not stopping:
+            stopping = True
+            console.print(STOPPING, markup=False)
+        at_its_end = standing.done == standing.cells
+        now = 10 if at_its_end else min(int(10 * standing.share), 9)
+        if not silent and now > tenths and (at_its_end or time.monotonic() - last >= PAUSE):
+            tenths, last = now, time.monotonic()
             console.print(_standing_line(standing), markup=False)
 
     yield watch
@@ -40,10 +49,14 @@ def _sweep_bar(name: str) -> Iterator[Callable[["Standing", "Failure | None"], N
     console = Steady(stderr=True)
     with Progress(BarColumn(bar_width=20), TextColumn("{task.description}"), console=console, transient=True) as bar:
         task = bar.add_task(name, total=1.0)
+        told: set[int] = set()
 
         def watch(standing: "Standing", failed: "Failure | None") -> None:
             if failed is not None:
                 console.print(_failed_line(failed), markup=False, highlight=False, soft_wrap=True)
+            if standing.stopping and not bar.finished and task not in told:
+                told.add(task)
+                console.print(STOPPING, markup=False, highlight=False)
             bar.update(task, completed=standing.share, description=_standing_line(standing))
 
         yield watch
@@ -51,10 +64,11 @@ def _sweep_bar(name: str) -> Iterator[Callable[["Standing", "Failure | None"], N
 
 def _failed_line(failed: "Failure") -> str:
     log = "" if failed.log is None else f" (log: {failed.log})"
-    return f"failed: {short(legible(f'{failed.cell.label}: {failed.error}'), LONGEST_LINE)}{log}"
+    return f"failed: {legible(failed.cell.label)}: {in_one_line(failed.error)}{log}"
 
 
 def _standing_line(standing: "Standing") -> str:
     left = standing.seconds_left
     ending = "" if left is None else f"   {left:.0f} s left"
-    return f"{standing.done}/{standing.cells} cells   {standing.runs_per_second:.1f} runs per second{ending}"
+    done = min(int(100 * standing.share), 99) if standing.done < standing.cells else 100
+    return f"{done} %, {standing.done}/{standing.cells} cells   {standing.runs_per_second:.1f} runs per second{ending}"

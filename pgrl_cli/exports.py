@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from pgrl_cli import runs
+from pgrl_cli.cells import Sweep
 from pgrl_cli.config.problems import ConfigError, Problem, listed
 from pgrl_cli.config.schema import seeds_of
-from pgrl_cli.folders import config_of
+from pgrl_cli.folders import config_of, naming
 from pgrl_cli.measured import NO_METRIC, Checked
 
 Row = dict[str, Any]
@@ -24,6 +25,10 @@ def exported(run: Path, seed: int | None, form: str) -> Iterator[bytes]:
     arrays [step seed] by metric, and `seeds`, `steps` and `epochs`; what is null is NaN in it.
     Raises ConfigError for a folder that is no run, a seed that it does not have, or a damaged line.
     """
+    if (run / "cells.jsonl").is_file():
+        cells = [cell.folder for cell in Sweep(run).cells[:1]]
+        such = f", such as {run / cells[0]}" if cells else ""
+        raise ConfigError([Problem(f"is a sweep, and one run is exported; name one of its cells{such}", str(run))])
     config = config_of(run)
     seeds = seeds_of(config)
     if seed is not None and seed not in seeds:
@@ -33,6 +38,14 @@ def exported(run: Path, seed: int | None, form: str) -> Iterator[bytes]:
         return iter([_npz(lines, seeds, seed)])
     rows = lines if config.get("seeds") is None else _rows_of_seeds(lines, seeds, seed)
     return map(runs.to_json, rows) if form == "jsonl" else _csv(rows)
+
+
+def write(path: Path, data: Iterable[bytes]) -> None:
+    """Write what is exported into a file. Raises ConfigError where there is no folder for it."""
+    if not path.parent.is_dir():
+        raise ConfigError([Problem(f"there is no folder {path.parent}", "--out")])
+    with naming(path):
+        runs.write_whole(path, data)
 
 
 def _lines(checked: Checked) -> Iterator[Row]:

@@ -2,7 +2,9 @@
 
 import glob
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,9 @@ from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, short
 from pgrl_cli.config.schema import SeedCount, Seeds
 from pgrl_cli.registry import Seed
 
+STAMPED = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d-(.+)-[0-9a-f]{6}")
+CELL = re.compile(r"(.+)-[0-9a-f]{12}")
+"""The names of folders made here: what is readable of them stands between time and tail."""
 DEEPEST = 6
 """Folders inside folders that are searched for runs."""
 SEED_KINDS: Mapping[str, Any] = {"seed": Seed, "seeds": SeedCount | Seeds}
@@ -46,7 +51,19 @@ def found(paths: Iterable[str | Path]) -> list[Found]:
             here.setdefault(_real(run.path), run)
     if problems:
         raise ConfigError(problems)
-    return list(here.values())
+    return _in_order(list(here.values()))
+
+
+def _in_order(runs: list[Found]) -> list[Found]:
+    """Runs as they were named; if all are cells of one sweep, in its order, so that pictures of it agree."""
+    sweeps = {run.path.resolve().parents[1] for run in runs}
+    if len(sweeps) > 1 or any(run.parameters is None for run in runs):
+        return runs
+    sweep = sweeps.pop()
+    if not (sweep / "cells.jsonl").is_file():  # a cell that is a link lies elsewhere
+        return runs
+    place = {(sweep / cell.folder).resolve(): number for number, cell in enumerate(_cells(sweep))}
+    return sorted(runs, key=lambda run: place.get(run.path.resolve(), len(place)))
 
 
 def config_of(path: Path) -> Mapping[str, Any]:
@@ -61,6 +78,13 @@ def config_of(path: Path) -> Mapping[str, Any]:
         if config.get(key) is not None and (wrong := misfit(kind, config[key])):
             raise ConfigError([Problem(f"is no run folder: config.yaml: {key}: {wrong}", str(path))])
     return config
+
+
+def title_of(path: Path) -> str:
+    """What a run or a sweep is called in a title: the name of its folder, without the time and the tail."""
+    name = path.absolute().name
+    made_here = STAMPED.fullmatch(name) or (CELL.fullmatch(name) if path.absolute().parent.name == "cells" else None)
+    return made_here[1] if made_here else name
 
 
 def _matching(pattern: str) -> list[Path]:
@@ -109,6 +133,19 @@ def _nothing_at(path: Path, matches: Sequence[Path]) -> str:
         return "is a file; name the run folder that it lies in"
     inside = [inner.name for match in matches if match.is_dir() for inner in sorted(match.iterdir())]
     return f"holds no run; in it {'there is ' + listed(inside, 5) if inside else 'is nothing'}"
+
+
+@contextmanager
+def naming(file: str | Path) -> Iterator[None]:
+    """An OSError of what is written or read inside names the file, where it does not by itself."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise type(error)(error.errno, error.strerror, str(file)) from error
 
 
 def in_words(error: Exception) -> str:

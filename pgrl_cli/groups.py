@@ -9,7 +9,10 @@ import numpy as np
 
 from pgrl_cli.config.problems import ConfigError, Problem, listed, nearest, short
 from pgrl_cli.config.sweep_spec import label_of
-from pgrl_cli.results import NOT_THE_EXPERIMENT, Result
+from pgrl_cli.results import AT_ITS_END, NOT_THE_EXPERIMENT, Result
+
+OF_THE_PROMPTS = ("task", "prompts", "prompt_count", "prompt_length", "vocab_size", "prompts_seed", "held_out_count")
+"""Keys that say what is to be answered."""
 
 
 @dataclass(frozen=True)
@@ -117,19 +120,48 @@ def differing(results: Sequence[Result]) -> list[str]:
     return [key for key in keys if any(result.config.get(key) != results[0].config.get(key) for result in results)]
 
 
+def telling(results: Sequence[Result]) -> list[str]:
+    """The keys that tell results apart: of a sweep's cells the swept ones that differ, of others all that differ.
+
+    A knob that a swept word leaves nothing to turn is missing in some cells, and is no key of its own.
+    """
+    sweeps = {result.path.absolute().parents[1] for result in results if result.parameters is not None}
+    if len(sweeps) == 1 and all(result.parameters is not None for result in results):
+        swept = [result.parameters or {} for result in results]
+        keys = dict.fromkeys(key for parameters in swept for key in parameters)
+        if differ := [key for key in keys if any(each.get(key) != swept[0].get(key) for each in swept)]:
+            return differ
+    return differing(results)
+
+
+def measured_by(metric: str) -> tuple[str, ...]:
+    """The keys that say what a metric measures: where they differ its values are not on one scale."""
+    if metric in AT_ITS_END or metric.startswith("reward/"):
+        return OF_THE_PROMPTS
+    shaping = ("reward_scale", "reward_shift") if metric == "shaped_reward" else ()
+    return ("reward_fn", *OF_THE_PROMPTS, *shaping) if metric in ("mean_reward", "shaped_reward") else ()
+
+
 def _by_values(results: Sequence[Result], keys: Sequence[str]) -> list[Group]:
-    known = list(dict.fromkeys(name for result in results for name in result.config))
+    known = list(dict.fromkeys(name for result in results for name in [*result.config, *(result.parameters or ())]))
+    if twice := [key for index, key in enumerate(keys) if key in keys[:index]]:
+        raise ConfigError([Problem(f"{short(twice[0])} came twice; name each key once", "--by")])
     wrong = [key for key in keys if key not in known]
     if wrong:
         told = [f"came {short(key)!r}; possible: {listed(known, 60)}.{nearest(key, known)}" for key in wrong]
         raise ConfigError([Problem(each, "--by") for each in told])
     groups: dict[str, Group] = {}
     for result in results:
-        parts = {key: result.config.get(key) for key in keys}
+        parts = {key: _value(result, key) for key in keys}
         label = label_of(parts)
         members = groups[label].results if label in groups else ()
         groups[label] = Group(label, parts, (*members, result))
     return list(groups.values())
+
+
+def _value(result: Result, key: str) -> Any:
+    """What a config says under a key, or a sweep under a part of one: reward_fn.points."""
+    return (result.parameters or {}).get(key) if "." in key else result.config.get(key)
 
 
 def _parts(firsts: Sequence[Result]) -> list[Mapping[str, Any]]:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 GRACE = 20.0
 """Seconds that a child without work may take to end."""
+PATIENCE = 10.0
+"""Seconds that children at work have to end once one failure is enough."""
+DRAIN = 2.0
+"""Seconds for the last words of a child that has ended: what it left running may hold its pipe open for ever."""
 Event = dict[str, Any]
 See = Callable[[Event], None]
 """Is told of epochs, of cells that ended, and of stacks that are done; may raise to stop everything."""
@@ -73,9 +78,9 @@ def launch(
     crew = _Crew(sweep, deque(jobs), see, pictures, own_process, holding)
     try:
         crew.work(processes)
-    except BaseException:
+    except BaseException as error:
         try:
-            crew.stop()
+            crew.stop(PATIENCE if isinstance(error, Enough) else None)
         except KeyboardInterrupt:
             crew.kill()
         raise
@@ -90,6 +95,8 @@ class _Child:
     job: Job | None = None
     open: set[str] = field(default_factory=set)
     """The ids of the job's cells that have not ended."""
+    waiter: threading.Thread | None = None
+    """Waits for it to end."""
     dismissed: bool = False
     """Whether it has been told that there is nothing more to do."""
 
@@ -114,7 +121,6 @@ class _Crew:
         """What a child inherits, so that the folder is held until the last one has gone."""
         self.children: list[_Child] = []
         self.heard: queue.SimpleQueue[tuple[_Child, Event | None]] = queue.SimpleQueue()
-        self.listeners: list[threading.Thread] = []
         self.started = 0
         self.stopping = False
 
@@ -146,8 +152,11 @@ class _Crew:
             )
         child = _Child(process, name)
         self.children.append(child)
-        self.listeners.append(threading.Thread(target=self.listen, args=(child,), daemon=True))
-        self.listeners[-1].start()
+        listener = threading.Thread(target=self.listen, args=(child,), daemon=True)
+        waiter = threading.Thread(target=self.await_end, args=(child, listener), daemon=True)
+        child.waiter = waiter
+        listener.start()
+        waiter.start()
         return child
 
     def listen(self, child: _Child) -> None:
@@ -156,12 +165,21 @@ class _Crew:
             for line in lines:
                 with suppress(orjson.JSONDecodeError):  # the last line of one that was killed
                     self.heard.put((child, orjson.loads(line)))
+
+    def await_end(self, child: _Child, listener: threading.Thread) -> None:
+        """Wait for a child to end, end what it has left running, and say that it has gone."""
+        with suppress(OSError):  # ended and not yet waited for, its number is nobody else's
+            os.waitid(os.P_PID, child.process.pid, os.WEXITED | os.WNOWAIT)
+            os.killpg(child.process.pid, signal.SIGKILL)
         child.process.wait()
+        listener.join(DRAIN)
         self.heard.put((child, None))
 
-    def hear(self) -> None:
-        """Take in the next thing that a child says, or that it has gone."""
-        child, event = self.heard.get()
+    def hear(self, patience: float | None = None) -> None:
+        """Take in the next thing that a child says, or that it has gone. Raises queue.Empty after so many seconds."""
+        child, event = self.heard.get(timeout=patience)
+        if child not in self.children:
+            return  # said by what it left running
         if event is None:
             self.children.remove(child)
             self.dismiss(child)
@@ -197,15 +215,25 @@ class _Crew:
         with suppress(OSError):
             child.process.stdin.close()
 
-    def stop(self) -> None:
-        """Ask the children to stop, and wait until they have."""
+    def stop(self, patience: float | None) -> None:
+        """Ask the children to stop, and wait until they have; after so many seconds they are killed."""
         self.stopping = True
         self.waiting.clear()
         for child in self.busy():
             child.process.send_signal(signal.SIGINT)
+        if patience is None and self.busy():
+            with suppress(Exception):
+                self.see({"event": "stopping"})
+        deadline = None if patience is None else time.monotonic() + patience
         while self.busy():
-            with suppress(Exception):  # of who sees the events, and has been heard already
-                self.hear()
+            left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            try:
+                self.hear(left)
+            except queue.Empty:
+                self.kill()
+                deadline = None
+            except Exception:  # of who sees the events, and has been heard already
+                continue
 
     def kill(self) -> None:
         for child in self.children:
@@ -217,10 +245,9 @@ class _Crew:
         for child in list(self.children):
             self.dismiss(child)
         for child in list(self.children):
-            try:
-                child.process.wait(GRACE)
-            except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            assert child.waiter is not None
+            with suppress(KeyboardInterrupt):
+                child.waiter.join(GRACE)
+            if child.waiter.is_alive():
                 self.kill()
-                child.process.wait()
-        for listener in self.listeners:
-            listener.join()
+                child.waiter.join()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, create_model
 
@@ -61,6 +61,8 @@ def json_schema() -> dict[str, Any]:
             annotation = Literal[tuple(TABLES[key])]
             if field.default is None:
                 annotation = annotation | None
+        if key in ("seeds", "log_seeds"):
+            annotation = annotation | Annotated[str, Field(pattern=r"^[0-9]+\.\.[0-9]+$")]
         fields[key] = (annotation, Field(None, description=field.description))
     for name, knob in every_knob().items():
         if name not in KEYS:

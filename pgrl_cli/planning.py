@@ -13,9 +13,9 @@ from pgrl_cli.cells import Cell, digest_of
 from pgrl_cli.config import Config, ConfigError, Problem
 from pgrl_cli.config.problems import listed, nearest, short
 from pgrl_cli.config.schema import work_of
-from pgrl_cli.config.sweep_spec import Spec, folder_name
+from pgrl_cli.config.sweep_spec import Spec, folder_name, told
 from pgrl_cli.experiment import refuse_a_missing_gpu
-from pgrl_cli.resolution import resolve
+from pgrl_cli.resolution import DROPPED, resolve
 from pgrl_cli.stacks import json_of
 from pgrl_cli.training.measures import EVALUATED, METRICS
 from pgrl_cli.words import written
@@ -136,14 +136,20 @@ def _pieces(spec: Spec) -> tuple[list[Piece], tuple[str, ...]]:
     pieces: dict[str, Piece] = {}
     problems: dict[Problem, None] = {}
     notes: dict[str, None] = dict.fromkeys(spec.notes)
-    for cell in spec.cells():
+    every = spec.cells()
+    dropped: dict[str, list[int]] = {}
+    for number, cell in enumerate(every):
         try:
             resolved = resolve(cell.layers)
             refuse_a_missing_gpu(resolved)
         except ConfigError as error:
             problems |= dict.fromkeys(error.problems)
             continue
-        notes |= dict.fromkeys(resolved.notes)
+        for note in resolved.notes:
+            if DROPPED in note:
+                dropped.setdefault(note, []).append(number)
+            else:
+                notes[note] = None
         piece = Piece(cell.label, cell.parameters, resolved.config)
         if piece.id in pieces:
             notes[f"the cell {cell.label} is the same experiment as {pieces[piece.id].label}, and is not run twice"] = (
@@ -152,7 +158,24 @@ def _pieces(spec: Spec) -> tuple[list[Piece], tuple[str, ...]]:
         pieces.setdefault(piece.id, piece)
     if problems:
         raise ConfigError(list(problems))
-    return list(pieces.values()), tuple(notes)
+    parameters = [cell.parameters for cell in every]
+    told_dropped = [_told_where(note, parameters, where) for note, where in dropped.items()]
+    return list(pieces.values()), (*told_dropped, *notes)
+
+
+def _told_where(note: str, parameters: Sequence[Mapping[str, Any]], where: Sequence[int]) -> str:
+    """A note of some cells, with what tells these from the others; of all cells it is as it is."""
+    inside = set(where)
+    if len(inside) == len(parameters):
+        return note.replace(DROPPED, "turns nothing in any cell and was dropped")
+    first = parameters[where[0]]
+    telling = [
+        f"{key} {told(value)}"
+        for key, value in first.items()
+        if all((key in each and each[key] == value) == (number in inside) for number, each in enumerate(parameters))
+    ]
+    cells = f"the cells with {telling[0]}" if telling else f"{len(inside)} of {len(parameters)} cells"
+    return note.replace(DROPPED, f"turns nothing in {cells} and was dropped").replace(", but here ", ", but there ")
 
 
 def _in_json(value: Any) -> Any:

@@ -4,16 +4,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from pydantic import ValidationError
 
 from pgrl_cli import cells
 from pgrl_cli.cells import Sweep
-from pgrl_cli.config import ConfigError, Problem, yaml12
+from pgrl_cli.config import ConfigError, Problem
 from pgrl_cli.config.files import content
-from pgrl_cli.config.kinds import misfit
-from pgrl_cli.config.problems import listed, short
-from pgrl_cli.config.sweep_spec import differences
-from pgrl_cli.config.sweep_words import SPEC_KEYS, Metric, metric_of
+from pgrl_cli.config.layers import read_file
+from pgrl_cli.config.problems import brief, listed, nearest, short
+from pgrl_cli.config.sweep_spec import differences, read_sweep
+from pgrl_cli.config.sweep_words import Metric
+from pgrl_cli.resolution import resolve
+from pgrl_cli.stacks import json_of
+from pgrl_cli.training.measures import EVALUATED, METRICS
+
+WRITTEN = ("base", "method", "parameters", "metric", "launcher")
+"""Keys that every sweep.yaml has."""
 
 if TYPE_CHECKING:
     from pgrl_cli.config.sweep_spec import Spec
@@ -31,41 +38,22 @@ def reopened(path: Path, spec: "Spec | None", retry_failed: bool = False) -> Swe
         raise ConfigError([Problem("there is no such folder", shown)])
     try:
         known = len(sweep.cells)
-        written = _written(sweep)
-        asked(sweep)
-        _refuse_strange_cells(sweep, written)
+        if known == 0:
+            raise ValueError("cells.jsonl is empty")
+        begun = _spec_of(sweep)
+        _refuse_damaged_cells(sweep, begun)
     except OSError as error:
         missing_file = Path(str(error.filename)).name
         raise ConfigError([Problem(f"is no sweep's folder: {missing_file}: {error.strerror}", shown)]) from error
     except ValueError as error:
         raise ConfigError([Problem(f"cannot be resumed: {error}", shown)]) from error
-    if known == 0:
-        raise ConfigError([Problem("cannot be resumed: cells.jsonl is empty", shown)])
     _refuse_links(sweep)
-    if spec is not None and (changed := differences(written, spec.as_mapping())):
+    if spec is not None and (changed := differences(begun.as_mapping(), spec.as_mapping())):
         fix = "leave --config out to go on as before, or start a new sweep"
         raise ConfigError([Problem(f"is another sweep: {'; '.join(changed)}; {fix}", shown)])
     if not retry_failed:
         _refuse_changed_rewards(sweep)
     return sweep
-
-
-def _refuse_strange_cells(sweep: Sweep, written: Mapping[str, Any]) -> None:
-    """Raise ValueError where a cell's config cannot be one, or another sweep's keys are swept."""
-    parameters = written.get("parameters", {})
-    lists = parameters if isinstance(parameters, list) else [parameters]
-    keys = {key for each in lists if isinstance(each, dict) for key in each}
-    for cell in sweep.cells:
-        try:
-            cell.as_config()
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            told = f"cells.jsonl is damaged: the config of {short(cell.label)}: {where}: {first['msg']}"
-            raise ValueError(told) from error
-        if not cell.parameters.keys() <= keys:
-            told = f"its cells vary {listed(cell.parameters, 5)}, but sweep.yaml varies {listed(keys, 5) or 'nothing'}"
-            raise ValueError(f"{told}: it is another sweep's")
 
 
 def _refuse_links(sweep: Sweep) -> None:
@@ -88,22 +76,73 @@ def _refuse_changed_rewards(sweep: Sweep) -> None:
 
 
 def asked(sweep: Sweep) -> tuple[Metric, str]:
-    """What a sweep's cells are judged by, and who trains them. Raises OSError, and ValueError where it is not said."""
-    written = _written(sweep)
-    metric, wrong = metric_of(written["metric"])
-    kind = SPEC_KEYS["launcher"][0]
-    if message := misfit(kind, written["launcher"]):
-        wrong.append(f"launcher: {message}")
-    if wrong:
-        raise ValueError(f"sweep.yaml: {wrong[0]}")
-    return metric, str(written["launcher"])
+    """What a sweep's cells are judged by, and who trains them. Raises ConfigError where sweep.yaml is damaged."""
+    spec = _spec_of(sweep)
+    return spec.metric, spec.launcher
 
 
-def _written(sweep: Sweep) -> Mapping[str, Any]:
-    """What sweep.yaml says. Raises OSError, ConfigError, and ValueError where it lacks what every sweep says."""
+def _spec_of(sweep: Sweep) -> "Spec":
+    """What sweep.yaml says. Raises ConfigError with all that is wrong with it, OSError where it is not there."""
     path = sweep.folder / "sweep.yaml"
-    written = yaml12.read(content(path).decode(), str(path))
-    lacks = [key for key in ("metric", "launcher") if not isinstance(written, dict) or key not in written]
-    if lacks:
-        raise ValueError(f"sweep.yaml lacks {listed(lacks)}")
-    return written
+    content(path)
+    try:
+        lacking = [key for key in WRITTEN if key not in read_file(path, str(path))[0]]
+        if lacking:
+            raise ConfigError([Problem(f"has no {listed(lacking)}", str(path))])
+        spec = read_sweep(str(path.absolute()))
+    except ConfigError as error:
+        told = [Problem(f"sweep.yaml is damaged: {each.message}", str(path), each.line) for each in error.problems]
+        raise ConfigError(told) from error
+    known = [*METRICS, *EVALUATED]
+    if spec.metric.name not in known and not spec.metric.name.startswith("reward/"):
+        told_name = f"metric: came {short(spec.metric.name)!r}; possible: {listed(known, 40)}."
+        told_name += nearest(spec.metric.name, known)
+        raise ConfigError([Problem(f"sweep.yaml is damaged: {told_name}", str(path))])
+    return spec
+
+
+def _refuse_damaged_cells(sweep: Sweep, spec: "Spec") -> None:
+    """Refuse cells whose configs cannot be, or of which some are gone. Raises ValueError that says which."""
+    for number, cell in enumerate(sweep.cells, start=1):
+        try:
+            cell.as_config()
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            told = f"config: {where}: came {brief(first['input'])}; {first['msg']}"
+            raise ValueError(f"cells.jsonl:{number} is damaged: {told}") from error
+    swept = spec.as_mapping()["parameters"]
+    keys = {key for each in (swept if isinstance(swept, list) else [swept]) for key in each}
+    if strange := [cell for cell in sweep.cells if not cell.parameters.keys() <= keys]:
+        told = (
+            f"its cells vary {listed(strange[0].parameters, 5)}, but sweep.yaml varies {listed(keys, 5) or 'nothing'}"
+        )
+        raise ValueError(f"{told}: it is another sweep's")
+    places: dict[int, list[int]] = {}
+    for cell in sweep.cells:
+        places.setdefault(cell.stack, []).append(cell.place)
+    for stack in range(max(places, default=-1) + 1):
+        if sorted(places.get(stack, [])) != list(range(len(places.get(stack, [])) or 1)):
+            raise ValueError(f"cells.jsonl is damaged: stack {stack} does not have each place once; lines are missing")
+    _refuse_missing_cells(sweep, spec)
+
+
+def _refuse_missing_cells(sweep: Sweep, spec: "Spec") -> None:
+    """Refuse a file without some of the spec's cells, but for those that are the same experiment as another."""
+    there, asked_for = len(sweep.cells), spec.cells()
+    if there > len(asked_for):
+        raise ValueError(f"cells.jsonl is damaged: it has {there} cells, but sweep.yaml asks for {len(asked_for)}")
+    if there == len(asked_for):
+        return
+    known = {_nameless(cell.config) for cell in sweep.cells}
+    for cell in asked_for:
+        try:
+            config = resolve(cell.layers).config
+        except ConfigError:
+            continue  # such as for a reward's file that has gone
+        if not config.sources and _nameless(json_of(config)) not in known:  # files are named in full in sweep.yaml
+            raise ValueError(f"cells.jsonl is damaged: the cell {short(cell.label)} is missing")
+
+
+def _nameless(config: Mapping[str, Any]) -> bytes:
+    return orjson.dumps({key: value for key, value in config.items() if key != "name"}, option=orjson.OPT_SORT_KEYS)

@@ -13,7 +13,7 @@ from pgrl_cli import statistics
 from pgrl_cli.cells import Cell, Sweep
 from pgrl_cli.config.problems import ConfigError, Problem
 from pgrl_cli.config.sweep_words import Metric
-from pgrl_cli.folders import Found
+from pgrl_cli.folders import Found, naming
 from pgrl_cli.results import Result, once, read
 from pgrl_cli.runs import write_whole
 from pgrl_cli.statistics import or_none
@@ -50,27 +50,39 @@ def summarised(sweep: Sweep, metric: Metric) -> tuple[list[Row], list[str]]:
                 status = "unreadable"
         rows.append(_row(cell, status, result, metric))
     sign = -1 if metric.goal == "maximize" else 1
-    rows.sort(key=lambda row: (row.numbers["iqm"] is None, sign * (row.numbers["iqm"] or 0)))
+    rows.sort(key=lambda row: _rank(row, sign))
     return rows, [f"not in the summary: {problem}" for problem in once(problems)]
+
+
+def _rank(row: Row, sign: int) -> tuple[bool, float, float]:
+    """By the interquartile mean, of equal ones by the mean: of a metric of few values many are equal."""
+    iqm, mean = row.numbers["iqm"], row.numbers["mean"]
+    return iqm is None, sign * (iqm or 0.0), sign * (mean or 0.0)
 
 
 def write_summary(sweep: Sweep, rows: Sequence[Row], metric: Metric) -> None:
     """Write summary.csv, summary.md and summary.json. Raises OSError."""
     folder = sweep.folder
-    write_whole(folder / "summary.csv", _csv(rows))
-    write_whole(folder / "summary.md", markdown(rows, metric))
     told = {
         "metric": {"name": metric.name, "over": metric.over, "goal": metric.goal},
         "cells": [_json(row) for row in rows],
     }
-    write_whole(folder / "summary.json", told)
+    texts: dict[str, str | dict[str, Any]] = {
+        "summary.csv": _csv(rows),
+        "summary.md": markdown(rows, metric),
+        "summary.json": told,
+    }
+    for name, text in texts.items():
+        with naming(folder / name):
+            write_whole(folder / name, text)
 
 
 def markdown(rows: Sequence[Row], metric: Metric) -> str:
     """The summary as a table."""
     lines = [
         f"{metric.name}, {metric.over.replace('_', ' ')}, {metric.goal}d. IQM: interquartile mean over seeds, and its "
-        "95 % bootstrap interval; SD: the standard deviation between seeds; missing: did not fail, but has no number.",
+        "95 % bootstrap interval (equal ones are ranked by the mean); "
+        "SD: the standard deviation between seeds; missing: did not fail, but has no number.",
         "",
         "| cell | runs | failed | missing | IQM | 95 % interval | mean (SD) | best |",
         "|---|---|---|---|---|---|---|---|",

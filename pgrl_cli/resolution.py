@@ -20,6 +20,7 @@ from pgrl_cli.config.layers import Entry, Layers
 from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, nearest, short
 from pgrl_cli.config.reward_words import RewardWords
 from pgrl_cli.config.schema import seeds_of
+from pgrl_cli.config.seed_words import seeds_written_out, wrong_with_seeds
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.policies import POLICIES
 from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, knobs, smallest_group
@@ -36,6 +37,8 @@ FROM_TASK: Mapping[str, Callable[[Task], Any]] = {
     "prompts": lambda task: task.prompts.tolist(),
 }
 """Knobs whose default the task knows."""
+DROPPED = "turns nothing here and was dropped"
+SEEDS = ("seeds", "log_seeds")
 MOST_HINTS = 50
 """Unknown keys that a nearest name is looked for."""
 ANNOTATIONS = get_type_hints(Config, include_extras=True)
@@ -151,7 +154,9 @@ class _Resolution:
         entry = self.given.pop(key)
         level = max((self.given[killer].level for killer in killers if killer in self.given), default=-1)
         if level > entry.level:
-            self.notes.append(f"{key} (from {entry.file}) turns nothing here and was dropped: {because}")
+            self.notes.append(f"{key} (from {entry.file}) {DROPPED}: {because}")
+        elif key.startswith("kl_"):  # always legal
+            self.notes.append(_idle_kl([key]))
         else:
             self.problems.append(entry.problem(f"{key} turns nothing here: {because}"))
 
@@ -197,12 +202,14 @@ class _Resolution:
                 for word in entry.value:
                     if problem := misfit(float, entry.value[word]):
                         self.tell(key, f"the weight of {short(word)}: {problem}", entry.part(word))
+            elif key in SEEDS:
+                self.check_each_seed(key, annotation, seeds_written_out(entry.value))
             elif problem := misfit(annotation, entry.value):
                 self.tell(key, problem)
             elif key == "name" and holds_secret(entry.value):
                 self.tell(key, "it looks as if there is a secret in it, and names are written down; leave it out")
             if key in values and key not in self.wrong:
-                values[key] = fitted(annotation, entry.value)
+                values[key] = fitted(annotation, seeds_written_out(entry.value) if key in SEEDS else entry.value)
         return values
 
     def task(self, values: Mapping[str, Any]) -> Task:
@@ -251,6 +258,9 @@ class _Resolution:
         entry = self.given.get("init_from")
         if entry is None or entry.value is None or not self.fine("init_from"):
             return
+        if values["init_from"] in ("None", "none"):
+            self.tell("init_from", "came 'None' (text); write null to start from random parameters")
+            return
         found = checkpoint_at(entry.folder / values["init_from"])
         if isinstance(found, str):
             self.tell("init_from", found)
@@ -277,7 +287,22 @@ class _Resolution:
         clips = [key for key in ("clip_low", "clip_high") if key in values and values[key] is None]
         if clips and "clip_epsilon" in values and values["clip_epsilon"] is None:
             self.tell("clip_epsilon", f"came null, and so did {listed(clips)}")
+        self.note_idle_kl(values)
         self.notes += list(advice(values))
+
+    def check_each_seed(self, key: str, annotation: Any, seeds: Any) -> None:
+        if problem := misfit(annotation, seeds):
+            self.tell(key, wrong_with_seeds(seeds) or problem)
+
+    def note_idle_kl(self, values: Mapping[str, Any]) -> None:
+        """Keys of the KL are always legal; a note says where one was written that turns nothing."""
+        weight = self.given.get("kl_coefficient")
+        usual = {key: Config.model_fields[key].default for key in ("kl_average", "reference_period")}
+        usual |= {"kl_estimator": usual_estimator(values["kl_placement"])}
+        written = {key: self.given[key] for key in usual if key in self.given and values[key] != usual[key]}
+        idle = [key for key, entry in written.items() if weight is None or entry.level >= weight.level]
+        if idle and values["kl_coefficient"] == 0 and self.fine("kl_coefficient", *idle):
+            self.notes.append(_idle_kl(idle))
 
     def check_seeds(self, seeds: int | list[int], logged: list[int]) -> None:
         if isinstance(seeds, list) and len(set(seeds)) < len(seeds):
@@ -291,6 +316,10 @@ class _Resolution:
     def fine(self, *keys: str) -> bool:
         """Whether nothing is wrong with any of these keys."""
         return self.wrong.isdisjoint(keys)
+
+
+def _idle_kl(keys: list[str]) -> str:
+    return f"{listed(keys)} turn{'s' if len(keys) == 1 else ''} nothing while kl_coefficient is 0"
 
 
 def _unknown(key: str, known: set[str]) -> str:

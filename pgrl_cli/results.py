@@ -128,7 +128,7 @@ def read(run: Found, metric: str) -> Result:
         steps=steps,
         values=values,
         held=_once_an_epoch(metric),
-        notes=tuple(_notes(run.path.name, metric, status, failed, seeds, epochs.tolist())),
+        notes=tuple(_notes(run.path.name, metric, status, failed, seeds, epochs.tolist(), values)),
     )
 
 
@@ -141,7 +141,7 @@ def _measured(checked: Checked, metric: str, seeds: Sequence[int]) -> tuple[np.n
             told = f"there is no metric {short(metric)!r}; possible: {listed(known, 40)}.{nearest(metric, known)}"
             raise ConfigError([Problem(told, str(checked.path.parent))])
         value = checked.value(line, metric, number)
-        if value is None:
+        if value is None and (checked.stacked or metric not in line.get("nonfinite", ())):
             continue
         epochs.append(line["epoch"])
         steps.append(line["step"])
@@ -186,7 +186,13 @@ def _lines(checked: Checked, metric: str) -> Iterator[tuple[int, dict[str, Any]]
 
 
 def _notes(
-    name: str, metric: str, status: str, failed: Sequence[int], seeds: Sequence[int], epochs: Sequence[int]
+    name: str,
+    metric: str,
+    status: str,
+    failed: Sequence[int],
+    seeds: Sequence[int],
+    epochs: Sequence[int],
+    values: np.ndarray,
 ) -> Iterator[str]:
     if not epochs:
         yield f"{name} has no value of {metric} ({status})"
@@ -194,6 +200,9 @@ def _notes(
         yield f"{name} is {status}: its last epoch is {epochs[-1]}"
     if epochs and failed and status != "failed":
         yield f"{name}: seed {listed(failed, 5)} failed, of {len(seeds)}"
+    gaps = [seed for seed, gap in zip(seeds, np.isnan(values).any(axis=0), strict=True) if gap and seed not in failed]
+    if gaps:
+        yield f"{name}: seed {listed(gaps, 5)} has a value of {metric} that is no finite number"
 
 
 def once(problems: Sequence[Problem]) -> list[Problem]:

@@ -35,6 +35,8 @@ class Standing:
     steps_done: float = 0.0
     steps_dropped: float = 0.0
     """Of cells that failed: they are not to come."""
+    stopping: bool = False
+    """Whether it has been asked to end: the epochs being written are waited for."""
     began: float = field(default_factory=time.perf_counter)
 
     @property
@@ -82,6 +84,8 @@ def watched(
                 still = steps[cell.id] * (1 - event["done"] / cell.config["epochs"])
                 standing.steps_done += left[cell.id] - still
                 left[cell.id] = still
+        elif event["event"] == "stopping":
+            standing.stopping = True
         elif event["event"] == "cell":
             standing.done += 1
             cell = open_cells.pop(event["id"])

@@ -11,6 +11,7 @@ from pgrl_cli import cells, runs
 from pgrl_cli.cells import Cell, Sweep
 from pgrl_cli.config import yaml12
 from pgrl_cli.config.sweep_words import Metric
+from pgrl_cli.folders import title_of
 from pgrl_cli.launchers import Enough, Job, launch
 from pgrl_cli.plots.final import draw_summary
 from pgrl_cli.provenance import provenance
@@ -57,7 +58,7 @@ def finish(sweep: Sweep, metric: Metric) -> tuple[list[Row], list[str]]:
     """Write the summary's tables and its picture; the rows, the best first, and notes. Raises OSError."""
     rows, notes = summarised(sweep, metric)
     write_summary(sweep, rows, metric)
-    draw_summary(rows, metric, sweep.folder / "summary.png", title=sweep.folder.name)
+    draw_summary(rows, metric, sweep.folder / "summary.png", title=title_of(sweep.folder))
     return rows, notes
 
 

@@ -220,7 +220,7 @@ def test_mistakes_in_a_config_are_told_all_at_once_and_leave_no_folder() -> None
             "error: mine.yaml:1: unknown key 'epohcs'. Did you mean 'epochs'?",
             "error: mine.yaml:3: num_responses: came 0; expected a whole number from 1",
             "error: mine.yaml:4: unknown key 'lr': here it is spelled 'learning_rate'",
-            "error: command line: seed=-1: seed: came -1; expected a whole number from 0",
+            "error: command line: seed=-1: came -1; expected a whole number from 0",
         ]
     assert not Path("runs").exists()
 
@@ -598,3 +598,15 @@ def test_the_package_runs_as_a_module_whose_standard_output_is_the_result_alone(
     child = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=120)
     assert (child.returncode, child.stderr) == (0, "")
     assert json.loads(child.stdout)["run"] == str(the_run())
+
+
+def test_cp_says_that_it_copies_shipped_configs_only() -> None:
+    Path("mine.yaml").write_text("epochs: 3\n")
+    said = pgrl("config", "cp", "mine.yaml", "b.yaml")
+    assert said.code == 2
+    assert "copies shipped configs only; copy it yourself: cp mine.yaml b.yaml" in said.err
+
+
+def test_the_module_of_the_command_line_runs_by_itself() -> None:
+    done = subprocess.run([sys.executable, "-m", "pgrl_cli.cli", "--version"], capture_output=True, text=True)
+    assert done.stdout.startswith("pgrl ")

@@ -3,6 +3,8 @@
 import csv
 import json
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from matplotlib.image import imread
 from typer.testing import CliRunner
 
 from pgrl_cli.cli import app
+from pgrl_cli.plots.run import DRAWN
 
 PLAIN = {"COLUMNS": "400", "NO_COLOR": "1", "FORCE_COLOR": None, "GITHUB_ACTIONS": None, "PY_COLORS": None}
 
@@ -162,6 +165,31 @@ def test_a_reward_of_ones_own_has_a_file_name_that_any_system_takes() -> None:
     assert said.out.splitlines()[-1] == "run/curves-reward-my-rewards.py-points.png"
 
 
+def _swept(name: str, parameters, configs) -> Path:
+    for cell, config in zip(sweep_folder(Path(name), parameters), configs, strict=True):
+        rewards(cell, range(6), [[0.1 * seed + step for seed in range(6)] for step in range(3)], **config)
+    return Path(name)
+
+
+def test_a_heatmap_of_two_swept_keys_needs_no_by_though_a_knob_is_dropped_in_some_cells() -> None:
+    grid = [{"learning_rate": rate, "loss_mode": loss} for rate in (0.1, 0.2) for loss in ("naive", "clipped")]
+    _swept("grid", grid, [each | ({"clip_epsilon": 0.2} if each["loss_mode"] == "clipped" else {}) for each in grid])
+    assert pgrl("plot", "grid", "--kind", "heatmap").code == 0
+    said = pgrl("plot", "grid", "--kind", "heatmap", "--by", "loss_mode")
+    assert "such as learning_rate,loss_mode; these runs differ in learning_rate, loss_mode" in said.err
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "curves", "final", "profile"])
+def test_a_key_that_is_named_twice_is_told(sweep: Path, kind: str) -> None:
+    said = pgrl("plot", "sweep", "--kind", kind, "--by", "delta_mode,delta_mode")
+    assert (said.code, said.err) == (2, "error: --by: delta_mode came twice; name each key once\n")
+
+
+def test_pictures_by_different_keys_lie_side_by_side(sweep: Path) -> None:
+    names = {pgrl("plot", "sweep", *words).out.splitlines()[-1] for words in ([], ["--by", "clip"])}
+    assert names == {"sweep/curves-mean_reward.png", "sweep/curves-mean_reward-by-clip.png"}
+
+
 # compare
 
 
@@ -230,3 +258,57 @@ def test_plot_and_compare_take_ids_and_names_of_runs_that_lie_in_runs() -> None:
     said = pgrl("compare", "mine", "othe")
     assert (said.code, said.out) == (2, "")
     assert "nor has runs a run of that id or name. Did you mean 'other'?" in said.err
+
+
+@pytest.mark.parametrize("line", ["[1,2]", '{"epoch":1,"step":1,"mean_reward":[1.0,"x"]}'])
+def test_a_damaged_line_is_told_with_its_file_and_number_by_every_command(line: str) -> None:
+    for name in "ab":
+        run_folder(Path(name), [0, 1], {key: [[1.0, 2.0]] for key in DRAWN}, reward_fn="x", loss_mode="naive")
+        with Path(name, "metrics.jsonl").open("a") as file:
+            file.write(line + "\n")
+    for words in (["plot", "a", "-k", "curves"], ["plot", "a"], ["compare", "a", "b"], ["runs", "export", "a"]):
+        said = pgrl(*words)
+        assert (said.code, "a/metrics.jsonl:2: damaged: " in said.err) == (2, True), words
+
+
+def test_an_export_of_a_sweep_names_a_cell_and_one_into_no_folder_says_so(sweep: Path) -> None:
+    said = pgrl("runs", "export", "sweep")
+    assert (
+        said.code,
+        "is a sweep, and one run is exported; name one of its cells, such as sweep/cells/" in said.err,
+    ) == (
+        2,
+        True,
+    )
+    rewards(Path("a"), 0, [1.0])
+    said = pgrl("runs", "export", "a", "--out", "nodir/x")
+    assert (said.code, said.err) == (2, "error: --out: there is no folder nodir\n")
+
+
+def test_an_export_to_a_closed_output_or_a_full_disk_says_so() -> None:
+    rewards(Path("a"), 0, [1.0])
+    for line, told in ((">&-", "standard output: is closed"), ("> /dev/full", "standard output: No space left")):
+        words = f"{sys.executable} -m pgrl_cli runs export a {line}"
+        done = subprocess.run(["bash", "-c", words], capture_output=True, text=True)
+        assert done.returncode in (1, 2)
+        assert told in done.stderr
+        assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["curves", "final", "heatmap", "profile"])
+def test_numbers_beyond_any_use_warn_of_nothing(kind: str) -> None:
+    for place, cell in enumerate(sweep_folder(Path("huge"), [{"a": a, "b": b} for a in (1, 2) for b in (1, 2)])):
+        rewards(cell, range(6), [[1e308 * (1 - 0.1 * seed - 0.01 * place) for seed in range(6)]] * 3, a=place // 2)
+    words = [sys.executable, "-m", "pgrl_cli", "plot", "huge", "-k", kind]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert "Warning" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_empty_metric_is_told_under_its_option() -> None:
+    rewards(Path("a"), 0, [1.0])
+    assert pgrl("plot", "a", "--metric", "", "--kind", "final").err.startswith("error: --metric: came '' (text)")
+
+
+def test_a_word_that_is_like_none_is_offered_none() -> None:
+    assert "Did you mean" not in pgrl("plot", "a", "--kind", "pie").err

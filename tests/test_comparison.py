@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from by_hand import rewards, run_folder
+from by_hand import rewards, run_folder, sweep_folder
 
 from pgrl_cli.comparison import compared
 from pgrl_cli.config import ConfigError
@@ -49,9 +49,9 @@ def test_equal_runs_are_level(tmp_path: Path) -> None:
     assert answer(tmp_path, [1.0, 2.0], [1.0, 2.0]).sentence() == "No difference: all 2 seeds are level."
 
 
-def test_ties_count_half_and_are_told(tmp_path: Path) -> None:
+def test_level_seeds_are_counted_by_themselves(tmp_path: Path) -> None:
     sentence = answer(tmp_path, [1.0] * 6, [1.0, 2.0, 2.0, 2.0, 2.0, 2.0]).sentence()
-    assert sentence.endswith("better in 92 % of 6 seeds (1 level, counted half).")
+    assert sentence.endswith("better in 5 of 6 seeds, worse in 0, equal to the last bit in 1.")
 
 
 def test_all_is_said_of_all_alone(tmp_path: Path) -> None:
@@ -125,3 +125,67 @@ def test_nothing_to_compare_is_no_number_in_json(tmp_path: Path) -> None:
     told = compared(*results, "mean_reward", "last_10_epochs", ("A", "B")).as_json()
     assert (told["n"], told["difference"], told["probability_interval"]) == (0, None, [None, None])
     assert told["sentence"].startswith("No seed has a value of mean_reward on both sides")
+
+
+def test_what_changes_the_measure_is_told_and_all_that_differs_is_in_the_json(tmp_path: Path) -> None:
+    rewards(tmp_path / "a", [0, 1], [[1.0, 2.0]], reward_fn="one", epochs=10, clip_epsilon=0.1)
+    rewards(tmp_path / "b", [0, 1], [[2.0, 4.0]], reward_fn={"two": 1.0}, epochs=20)
+    results = [[read(Found(tmp_path / name), "mean_reward")] for name in ("a", "b")]
+    told = compared(*results, "mean_reward", "last_10_epochs", ("A", "B"))
+    scale, length = told.notes()
+    assert scale == "A and B differ in reward_fn (one and {two:1}): their mean_reward is not on one scale"
+    assert length == "A and B differ in epochs (10 and 20): they did not end after equally many steps"
+    assert told.as_json()["differ"] == {
+        "reward_fn": {"a": "one", "b": {"two": 1.0}},
+        "epochs": {"a": 10, "b": 20},
+        "clip_epsilon": {"a": 0.1, "b": None},
+    }
+
+
+@pytest.mark.parametrize(
+    ("metric", "key", "on_one_scale"),
+    [
+        ("exact_match", "reward_fn", True),
+        ("exact_match", "prompts", False),
+        ("mean_reward", "task", False),
+        ("mean_reward", "reward_scale", True),
+        ("shaped_reward", "reward_scale", False),
+        ("kl", "reward_fn", True),
+    ],
+)
+def test_a_metric_is_on_one_scale_where_what_it_measures_is_the_same(
+    tmp_path: Path, metric: str, key: str, on_one_scale: bool
+) -> None:
+    for name in ("a", "b"):
+        run_folder(tmp_path / name, [0, 1], {metric: [[1.0, 2.0]]}, **{key: name})
+    results = [[read(Found(tmp_path / name), metric)] for name in ("a", "b")]
+    told = compared(*results, metric, "last_10_epochs", ("A", "B"))
+    assert (list(told.notes()) == []) is on_one_scale
+
+
+def test_no_zero_has_a_sign(tmp_path: Path) -> None:
+    sentence = answer(tmp_path, [0.0] * 6, [-0.015, -0.01, 0.0001, 0.0001, -0.003, -0.001]).sentence()
+    assert "-0.000" not in sentence
+    assert "[0.000" in sentence
+
+
+def test_who_is_left_out_is_told_by_why(tmp_path: Path) -> None:
+    rewards(tmp_path / "a", [0, 1, 2, 3], [[1.0, 1.0, None, 7.0]])
+    rewards(tmp_path / "b", [0, 1, 2, 4], [[2.0, None, 3.0, 7.0]], failed=[1])
+    results = [[read(Found(tmp_path / name), "mean_reward")] for name in ("a", "b")]
+    assert list(compared(*results, "mean_reward", "last_10_epochs", ("A", "B")).notes()) == [
+        "not on both sides, and left out: seed 3, 4",
+        "ended early on a side, and left out: seed 1",
+        "no finite number of mean_reward on a side, and left out: seed 2",
+    ]
+
+
+def test_a_sweep_as_one_side_is_told_by_its_swept_keys(tmp_path: Path) -> None:
+    parameters = [{"loss_mode": "naive"}, {"loss_mode": "clipped"}]
+    sides = []
+    for cell, values in zip(sweep_folder(tmp_path / "sweep", parameters), parameters, strict=True):
+        more = {"clip_epsilon": 0.2} if values["loss_mode"] == "clipped" else {}
+        rewards(cell, [0, 1], [[1.0, 2.0]], **values, **more)
+        sides.append(read(Found(cell, values), "mean_reward"))
+    with pytest.raises(ConfigError, match="holds 2 experiments, which differ in loss_mode; name one"):
+        compared(sides, sides, "mean_reward", "last_10_epochs", ("A", "B"))

@@ -115,3 +115,13 @@ def test_a_name_with_a_bar_does_not_break_the_table(tmp_path: Path) -> None:
     rewards(cells[0], [0, 1], [[1.0, 2.0]])
     (row,), _ = summarised(sweep, Metric())
     assert "a\\|b" in markdown([row], Metric())
+
+
+def test_of_equal_interquartile_means_the_better_mean_is_first(tmp_path: Path) -> None:
+    sweep, cells = cells_of(tmp_path)
+    run_folder(cells[0], range(6), {"exact_match": [[0.5] + [1.0] * 5]})
+    run_folder(cells[1], range(6), {"exact_match": [[1.0] * 6]})
+    rows, _ = summarised(sweep, Metric("exact_match"))
+    assert [row.numbers["mean"] for row in rows[:2]] == [1.0, pytest.approx(11 / 12)]
+    rows, _ = summarised(sweep, Metric("exact_match", goal="minimize"))
+    assert [row.numbers["mean"] for row in rows[:2]] == [pytest.approx(11 / 12), 1.0]

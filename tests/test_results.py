@@ -234,3 +234,22 @@ def test_a_plain_run_that_failed_has_no_end_as_it_would_have_none_in_a_stack(tmp
 def test_an_interrupted_run_ends_where_it_is(tmp_path: Path) -> None:
     result = read_at(rewards(tmp_path / "run", 5, [1.0, 3.0], status="interrupted", epochs=100))
     assert result.ends("last_10_epochs").tolist() == [2.0]
+
+
+def test_a_number_that_is_not_finite_is_a_gap_in_a_run_alone_as_in_a_stack(tmp_path: Path) -> None:
+    run_folder(tmp_path / "alone", 3, {"kl": [0.1, None, 0.3], "nonfinite": [[], ["kl"], []]})
+    run_folder(tmp_path / "stacked", [3], {"kl": [[0.1], [None], [0.3]]})
+    alone, stacked = (read(Found(tmp_path / name), "kl") for name in ("alone", "stacked"))
+    np.testing.assert_array_equal(alone.values, stacked.values)
+    np.testing.assert_array_equal(alone.ends("last_2_epochs"), [np.nan])
+    assert alone.notes == ("alone: seed 3 has a value of kl that is no finite number",)
+    assert stacked.notes == ("stacked: seed 3 has a value of kl that is no finite number",)
+
+
+@pytest.mark.parametrize("line", ["[1,2]", '{"epoch":0,"step":0,"kl":[1.0,"x"]}', '{"epoch":"0","step":0,"kl":[1,2]}'])
+def test_a_line_that_is_no_record_is_told_with_its_file_and_number(tmp_path: Path, line: str) -> None:
+    run = run_folder(tmp_path / "run", [0, 1], {"kl": [[0.1, 0.2]]})
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(ConfigError, match=r"metrics\.jsonl:2: damaged: "):
+        read(Found(run), "kl")

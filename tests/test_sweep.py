@@ -259,7 +259,9 @@ def test_a_small_number_is_no_nought_in_the_summary_on_the_screen():
         GRID + "kl_coefficient: 0.1\nlearning_rate: 1e-5\nmetric: {name: kl, over: last_1_epochs, goal: minimize}\n"
     )
     _, *rows = pgrl("--config", "grid.yaml", "--jobs", "2").stdout.splitlines()[:5]
-    assert all(re.search(r" 3 +-?\d\.\de-\d\d  -?\d\.\de-\d\d to -?\d\.\de-\d\d$", row) for row in rows), rows
+    assert all(
+        re.search(r" 3 +-?\d\.\de-\d\d +-?\d\.\de-\d\d  -?\d\.\de-\d\d to -?\d\.\de-\d\d$", row) for row in rows
+    ), rows
 
 
 @pytest.mark.parametrize(
@@ -356,6 +358,7 @@ def test_ctrl_c_marks_the_cells_tells_how_to_resume_and_leaves_no_process():
     child.send_signal(signal.SIGINT)
     _, told = child.communicate(timeout=20)
     assert child.returncode == 130
+    assert "waiting for the epoch being written; Ctrl-C again ends it now" in told
     assert f"to go on: pgrl sweep --resume {sweep.folder}" in told
     assert not workers_of(sweep)
     assert orjson.loads((sweep.folder / "status.json").read_bytes())["status"] == "interrupted"
@@ -420,7 +423,7 @@ def test_a_sweep_whose_files_are_damaged_says_so_and_a_status_that_cannot_be_rea
             reopened(folder, None)
     (folder / "cells.jsonl").write_bytes(whole)
     (folder / "sweep.yaml").write_text("name: x\n")
-    with pytest.raises(ConfigError, match=r"cannot be resumed: sweep\.yaml lacks metric, launcher"):
+    with pytest.raises(ConfigError, match=r"sweep\.yaml is damaged: has no base, method, parameters, metric, launcher"):
         reopened(folder, None)
 
 
@@ -487,3 +490,157 @@ def test_a_metric_that_no_run_measures_is_refused_before_the_first_cell_starts()
     assert "metric: came 'mean_rewards'; possible: loss, mean_reward," in said.stderr
     assert "Did you mean 'mean_reward'?" in said.stderr
     assert not Path("runs").exists()
+
+
+def test_a_knob_that_is_dropped_in_some_cells_is_told_with_what_these_have_in_common():
+    Path("mine.yaml").write_text("base: lecture/centered_naive\nloss_mode: clipped\nclip_epsilon: 0.3\n")
+    notes = planned(read_sweep("mine.yaml", ["loss_mode=naive,clipped", "learning_rate=0.1,0.2"]), 1).notes
+    assert notes == (
+        "clip_epsilon (from mine.yaml) turns nothing in the cells with loss_mode naive and was dropped: it belongs to "
+        "loss_mode: clipped, but there loss_mode is naive",
+    )
+
+
+def test_a_range_of_seeds_trains_them_all_in_every_cell_and_is_no_other_spec_when_resumed():
+    sweep = begun(GRID.replace("seeds: 3", "seeds: 4..6"))
+    assert all(cell.runs == 3 for cell in sweep.cells)
+    (sweep.folder / "status.json").write_bytes(b"{}")
+    assert reopened(sweep.folder, read_sweep("grid.yaml")).folder == sweep.folder
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("launcher: stacked", "launcher: foo", "launcher: came 'foo' \\(text\\); expected stacked or processes or ray"),
+        ("name: mean_reward", "name: nope", "metric: came 'nope'; possible: loss"),
+        ("over: last_10_epochs", "over: x", "metric: over: came 'x'"),
+        (None, "", "is empty"),
+        (None, "- 1\n", "is a list"),
+        (None, "a: [\n", ""),
+    ],
+)
+def test_a_damaged_spec_is_told_before_anything_is_trained(old, new, told):
+    sweep = begun(GRID)
+    (sweep.folder / "status.json").write_bytes(b"{}")
+    text = (sweep.folder / "sweep.yaml").read_text()
+    assert old is None or old in text
+    (sweep.folder / "sweep.yaml").write_text(new if old is None else text.replace(old, new))
+    with pytest.raises(ConfigError, match=f"sweep.yaml is damaged: .*{told}"):
+        reopened(sweep.folder, None)
+    said = pgrl("--resume", str(sweep.folder))
+    assert (said.exit_code, said.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda line: line | {"config": None}, "config is None; it is a map"),
+        (lambda line: line | {"config": line["config"] | {"epochs": "x"}}, "config: epochs: came 'x'"),
+        (lambda line: line | {"config": line["config"] | {"epohcs": 1}}, "config: epohcs: came 1"),
+        (lambda line: line | {"more": 1}, "unknown key 'more'"),
+        (lambda line: line | {"stack": "x"}, "stack is 'x'; it is a count from 0"),
+        (lambda line: line | {"place": 7}, "does not have each place once"),
+        (lambda line: [1], "it is no cell"),
+    ],
+)
+def test_a_damaged_cell_is_told_by_its_line(change, told):
+    sweep = begun(GRID)
+    (sweep.folder / "status.json").write_bytes(b"{}")
+    lines = (sweep.folder / "cells.jsonl").read_bytes().splitlines()
+    lines[1] = orjson.dumps(change(orjson.loads(lines[1])))
+    (sweep.folder / "cells.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    with pytest.raises(ConfigError, match=rf"cells\.jsonl.* damaged: .*{told}") as refused:
+        reopened(sweep.folder, None)
+    assert len(refused.value.problems) == 1
+
+
+def test_a_cell_that_is_missing_is_told_and_one_that_was_the_same_experiment_is_not():
+    sweep = begun(GRID)
+    (sweep.folder / "status.json").write_bytes(b"{}")
+    lines = (sweep.folder / "cells.jsonl").read_bytes().splitlines(keepends=True)
+    (sweep.folder / "cells.jsonl").write_bytes(b"".join(lines[:-1]))
+    with pytest.raises(ConfigError, match=r"cells\.jsonl is damaged: "):
+        reopened(sweep.folder, None)
+    double = begun(GRID.replace("  loss", "  clip_epsilon: [0.1, 0.2]\n  loss"), name="double.yaml")
+    (double.folder / "status.json").write_bytes(b"{}")
+    assert len(reopened(double.folder, None).cells) == 6  # of eight, the naive ones once
+
+
+def test_a_file_named_through_the_folder_above_is_the_same_spec():
+    Path("mine.py").write_text("def points(prompt, response):\n    return 1.0\n")
+    Path("inside").mkdir()
+    sweep = begun(FOUR_SEEDS.format("[sort_exact_reward, mine.py:points]"))
+    (sweep.folder / "status.json").write_bytes(b"{}")
+    assert reopened(sweep.folder, read_sweep("inside/../grid.yaml"))
+
+
+def test_what_a_reward_leaves_running_neither_holds_the_sweep_up_nor_stays():
+    Path("mine.py").write_text(
+        "import os, time\nfrom pathlib import Path\nif os.fork() == 0:\n"
+        "    Path('child').write_text(str(os.getpid()))\n"
+        "    time.sleep(300)\n    os._exit(0)\n\ndef points(prompt, response):\n    return 1.0\n"
+    )
+    began = time.monotonic()
+    Path("grid.yaml").write_text(FOUR_SEEDS.format("[mine.py:points]"))
+    said = pgrl("--config", "grid.yaml", "--jobs", "1")
+    assert (said.exit_code, time.monotonic() - began < 100) == (0, True)
+    child = Path(f"/proc/{Path('child').read_text()}/stat")
+    assert not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z"  # ended, and nobody waits
+
+
+def test_a_hung_cell_is_killed_where_one_failure_is_enough(monkeypatch):
+    monkeypatch.setattr("pgrl_cli.launchers.PATIENCE", 1.0)
+    Path("mine.py").write_text(
+        "import time\nfrom pathlib import Path\n\ndef hangs(prompt, response):\n    Path('hangs').touch()\n"
+        "    time.sleep(300)\n    return 1.0\n\ndef fails(prompt, response):\n"
+        "    while not Path('hangs').exists():\n        time.sleep(0.1)\n"
+        "    raise ValueError('no\\nmore ' + 'x' * 900)\n"
+    )
+    Path("grid.yaml").write_text(FOUR_SEEDS.format("[mine.py:hangs, mine.py:fails]") + "launcher: processes\n")
+    began = time.monotonic()
+    said = pgrl("--config", "grid.yaml", "--jobs", "2", "--fail-fast")
+    assert (said.exit_code, time.monotonic() - began < 100) == (1, True)
+    (failed,) = [line for line in said.stderr.splitlines() if line.startswith("failed: ")]
+    assert len(failed) < 700
+
+
+def test_a_failure_has_its_exit_code_though_the_reader_of_the_output_has_gone():
+    Path("mine.py").write_text("def points(prompt, response):\n    raise ValueError('no')\n")
+    Path("grid.yaml").write_text(FOUR_SEEDS.format("[mine.py:points]"))
+    for more in ("", "--quiet", "--json"):
+        line = f"{sys.executable} -m pgrl_cli sweep --config grid.yaml --jobs 1 {more} | true; exit ${{PIPESTATUS[0]}}"
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "to try again: pgrl sweep --resume runs/" in done.stderr
+        assert "Exception ignored" not in done.stderr
+
+
+def test_a_summary_that_cannot_be_written_is_told_with_the_folder_and_how_to_go_on(monkeypatch):
+    def full(figure, *words, **more):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
+    Path("grid.yaml").write_text(GRID)
+    said = pgrl("--config", "grid.yaml", "--jobs", "1", "--quiet")
+    folder = said.stdout.strip()
+    assert said.exit_code == 1
+    assert f"error: {folder}/summary.png: No space left on device" in said.stderr
+    assert f"to try again: pgrl sweep --resume {folder}" in said.stderr
+
+
+def test_ctrl_c_while_the_summary_is_written_names_the_folder(monkeypatch):
+    def interrupted(figure, *words, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", interrupted)
+    Path("grid.yaml").write_text(GRID)
+    said = pgrl("--config", "grid.yaml", "--jobs", "1")
+    assert said.exit_code == 130
+    assert "to go on: pgrl sweep --resume runs/" in said.stderr
+
+
+def test_the_last_line_of_progress_is_all_of_it():
+    Path("grid.yaml").write_text(GRID)
+    said = pgrl("--config", "grid.yaml", "--jobs", "1")
+    (*_, last) = [line for line in said.stderr.splitlines() if " cells   " in line]
+    assert last.startswith("100 %, 4/4 cells   ")

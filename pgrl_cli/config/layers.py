@@ -34,7 +34,9 @@ class Entry:
     """Of a map, what a higher layer put into it."""
 
     def problem(self, message: str) -> Problem:
-        """A problem with this value."""
+        """A problem with this value; a key that the place names already is not said again."""
+        if self.line is None and self.file.startswith(f"{COMMAND_LINE}: "):
+            message = message.removeprefix(f"{self.file.removeprefix(f'{COMMAND_LINE}: ').partition('=')[0]}: ")
         return Problem(message, self.file, self.line)
 
     def part(self, key: str) -> "Entry":

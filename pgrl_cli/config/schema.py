@@ -76,7 +76,7 @@ class Config(BaseModel):
     seed: Seed = 5
     """What the initial policy and the sampled responses come from."""
     seeds: SeedCount | Seeds | None = None
-    """Many seeds, trained side by side: so many from 0 on, or these; metrics then have a list per step."""
+    """Many seeds, trained side by side: so many from 0 on, these, or 1000..1127; metrics then have a list per step."""
     log_seeds: list[Seed] | None = None
     """Which of `seeds` have their samples written down; the first two unless it says otherwise."""
     eval_period: Whole = 10

@@ -64,7 +64,13 @@ def copy(name: str, dest: str) -> Path:
 
     Raises ConfigError where something is there already, or there is no such folder.
     """
-    source = find(name, shipped_folder())
+    try:
+        source = find(name, shipped_folder())
+    except ConfigError as error:
+        if is_file(Path(name)):
+            told = f"is a file of yours, and this copies shipped configs only; copy it yourself: cp {name} {dest}"
+            raise ConfigError([Problem(told, short(name))]) from error
+        raise
     folder = is_folder(Path(dest)) or dest.endswith("/")
     target = Path(dest) / source.name if folder else Path(dest)
     if os.path.lexists(target):

@@ -186,5 +186,5 @@ def _in_full(value: Any, folder: Path) -> Any:
     if isinstance(value, list):
         return [_in_full(inner, folder) for inner in value]
     if isinstance(value, str) and (split := value.rpartition(":"))[0].endswith(".py"):
-        return f"{folder.absolute() / split[0]}:{split[2]}"
+        return f"{(folder / split[0]).resolve()}:{split[2]}"
     return value

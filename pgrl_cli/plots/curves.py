@@ -11,7 +11,7 @@ from pgrl_cli import statistics
 from pgrl_cli.groups import Group
 from pgrl_cli.plots.legend import Cast, add_legend, cast, stage
 from pgrl_cli.plots.style import FAINT, SMALL, save
-from pgrl_cli.plots.tables import TOLD, Table, counted, fates, named
+from pgrl_cli.plots.tables import TOLD, Table, counted, named, provisos
 from pgrl_cli.statistics import FEW
 
 STRIP = 0.42
@@ -60,15 +60,18 @@ def draw_curves(
     curves = raw if smooth == 1 else [_curve(group, statistic, smooth) for group in groups]
     actors = cast(groups, [curve.end for curve in curves])
     entries = _entries(actors, curves)
-    told = _caption(groups, curves, actors, statistic)
+    told = _caption(groups, curves, actors, statistic, metric)
     whole = title + (f"\nsmoothed for the eye: each run averaged over its last {smooth} points" if smooth > 1 else "")
     header = actors.names.header
     changes = any(len(np.unique(curve.count)) > 1 for curve in curves)
     panel, strip = stage(whole, told, entries, header, STRIP if changes else 0.0)
+    every = np.concatenate([curve.steps for curve in curves])
     for index in actors.crowd:
         panel.plot(curves[index].steps, curves[index].value, color=FAINT, linewidth=0.7, zorder=1.5)
+    if not actors.banded:
+        _set_apart(panel, every, len(actors.told))
     for row, (index, _, style) in enumerate(actors.styles):
-        _draw(panel, curves[index], style, entries[row], row, actors.banded)
+        _draw(panel, curves[index], style, entries[row], row, actors.banded, every)
     if strip is not None:
         _count(strip, curves, actors)
     (panel if strip is None else strip).set_xlabel("optimizer step", fontsize=SMALL + 1)
@@ -100,13 +103,13 @@ def _curve(group: Group, statistic: str, smooth: int) -> Curve:
     return Curve(group.steps, together, count, statistics.STATISTICS[statistic](together), low, high)
 
 
-def _draw(panel: Any, curve: Curve, style: Any, entry: str, row: int, banded: bool) -> None:
+def _draw(panel: Any, curve: Curve, style: Any, entry: str, row: int, banded: bool, all_steps: np.ndarray) -> None:
     colour = style["color"]
     steps = curve.steps
     if banded:
         panel.fill_between(steps, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
-    else:  # bars beside each other, at the end
-        beside = steps[-1] + (0.02 + 0.012 * row) * max(steps[-1] - steps[0], 1)
+    else:  # bars beside each other, behind the last step
+        beside = _beside(all_steps, row)
         panel.plot([beside, beside], [curve.low[-1], curve.high[-1]], color=colour, linewidth=1.8)
     if curve.few:
         panel.plot(steps, curve.runs, color=colour, linewidth=0.5, alpha=0.7)
@@ -115,6 +118,23 @@ def _draw(panel: Any, curve: Curve, style: Any, entry: str, row: int, banded: bo
     line = {"color": colour, "linestyle": style["linestyle"], "linewidth": 1.6}
     mark = {"marker": style["marker"], "markersize": 4.5, "markevery": shown.tolist(), "markeredgewidth": 0.0}
     panel.plot(steps, curve.value, label=entry, **line, **mark)
+
+
+def _beside(steps: np.ndarray, row: float) -> float:
+    """Where the bar of a row stands, behind the last step."""
+    return float(steps.max() + (0.035 + 0.014 * row) * max(steps.max() - steps.min(), 1))
+
+
+def _set_apart(panel: Any, steps: np.ndarray, rows: int) -> None:
+    """Shade the margin in which bars stand: there are no steps in it, and no ticks."""
+    from matplotlib.ticker import FixedLocator
+
+    low, high, edge = steps.min(), steps.max(), _beside(steps, rows + 0.5)
+    panel.axvspan(_beside(steps, -1.0), edge, color=FAINT, alpha=0.35, linewidth=0, zorder=0)
+    room = 0.04 * max(high - low, 1)
+    ticks = [tick for tick in panel.xaxis.get_major_locator().tick_values(low, high) if low <= tick <= high]
+    panel.set_xlim(low - room, edge)
+    panel.xaxis.set_major_locator(FixedLocator(ticks))
 
 
 def _spread(points: int, row: int) -> np.ndarray:
@@ -145,19 +165,19 @@ def _entries(actors: Cast, curves: Sequence[Curve]) -> list[str]:
     return [f"{name}  ({counted(runs[index])})" for index, name, _ in actors.styles]
 
 
-def _caption(groups: Sequence[Group], curves: Sequence[Curve], actors: Cast, statistic: str) -> str:
+def _caption(groups: Sequence[Group], curves: Sequence[Curve], actors: Cast, statistic: str, metric: str) -> str:
     counts = [int(count) for curve in curves for count in curve.count if count > 0]
     told = [f"{TOLD[statistic]} over n = {counted(counts)}" + (" each" if len(groups) > 1 else "")]
     if max(counts, default=0) == 1:
         told = ["single runs, n = 1: nothing is known of the spread between seeds"]
     else:
         kind = "95 % stratified bootstrap interval"
-        told += [f"band: {kind}" if actors.banded else f"bar at the end: {kind}"]
+        told += [f"band: {kind}" if actors.banded else f"bars in the shaded margin, at no step: {kind} at the end"]
         told += ["none where a pooled experiment has one run left"] if any(curves[i].bare for i in actors.told) else []
     told += ["thin: each run"] if any(curves[index].few for index in actors.told) else []
     told += actors.note("at the end")
     told += [f"all with {actors.names.everywhere}"] if actors.names.everywhere and not actors.crowd else []
-    told += fates(groups)
+    told += provisos(groups, metric)
     missing = sum(_holes(curve) for curve in curves)
     one = "1 value is no finite number: a gap"
     told += [one if missing == 1 else f"{missing} values are no finite numbers: gaps"] if missing else []

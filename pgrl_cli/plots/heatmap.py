@@ -11,6 +11,7 @@ from pgrl_cli.config.sweep_words import Metric
 from pgrl_cli.groups import Group
 from pgrl_cli.plots.style import (
     MARGIN,
+    QUIET,
     SMALL,
     WIDTH,
     as_it_is,
@@ -23,7 +24,7 @@ from pgrl_cli.plots.style import (
     save,
     width_of,
 )
-from pgrl_cli.plots.tables import TOLD, Table, counted, fates, points, titled, unmeasured
+from pgrl_cli.plots.tables import TOLD, Table, counted, points, provisos, titled, unmeasured
 
 ROW = 0.3
 
@@ -45,9 +46,10 @@ def draw_heatmap(groups: Sequence[Group], metric: Metric, path: Path, *, title: 
     told = [f"{titled(metric)}: {TOLD[statistic]} of n = {counted(runs)} each"]
     told += ["95 % bootstrap intervals are in the CSV"] if max(runs) > 1 else []
     told += ["blank: no run"] if np.isnan(grid).any() else []
-    told += fates(groups) + unmeasured(sum(point["missing"] for point in table))
+    told += provisos(groups, metric.name) + unmeasured(sum(point["missing"] for point in table))
     panel = _panel(title, "; ".join(told), rows, columns)
     panel.imshow(np.ma.masked_invalid(grid), cmap="cividis", aspect="auto")
+    _border(panel, grid)
     _write(panel, grid)
     _label(panel, rows, columns)
     panel.set_ylabel(down, fontsize=SMALL + 1).set_parse_math(False)
@@ -92,6 +94,14 @@ def _label(panel: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
     panel.tick_params(length=0)
     as_it_is([*panel.get_xticklabels(), *panel.get_yticklabels()])
     panel.spines[:].set_visible(False)
+
+
+def _border(panel: Any, grid: np.ndarray) -> None:
+    """A thin line around each cell, so that equal neighbours are two, and a blank one is seen."""
+    rows, columns = grid.shape
+    look = {"color": QUIET, "linewidth": 0.6}
+    panel.hlines(np.arange(rows + 1) - 0.5, -0.5, columns - 0.5, **look)
+    panel.vlines(np.arange(columns + 1) - 0.5, -0.5, rows - 0.5, **look)
 
 
 def _write(panel: Any, grid: np.ndarray) -> None:

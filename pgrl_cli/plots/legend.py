@@ -110,12 +110,17 @@ def add_legend(panel: Any, told: str, entries: Sequence[str], header: str) -> No
     look = {"frameon": False, "fontsize": SMALL, "title_fontsize": SMALL, "handlelength": 3.2, "labelspacing": 0.25}
     shape = {"ncols": _columns(entries), "columnspacing": 1.4, "alignment": "left"}
     labels = ["\n".join(_broken(line.get_label())) for line in lines]
-    legend = panel.legend(lines, labels, title=header or None, **look, **where, **shape)
+    head = "\n".join(_headed(header)) or None
+    legend = panel.legend(lines, labels, title=head, **look, **where, **shape)
     as_it_is([legend.get_title(), *legend.get_texts()])
 
 
 def _broken(entry: str) -> list[str]:
     return wrapped(entry, WIDTH - 2 * MARGIN - HANDLE)
+
+
+def _headed(header: str) -> list[str]:
+    return wrapped(header, WIDTH - 2 * MARGIN) if header else []
 
 
 def _columns(entries: Sequence[str]) -> int:
@@ -127,4 +132,4 @@ def _columns(entries: Sequence[str]) -> int:
 def _height_of_legend(entries: Sequence[str], header: str) -> float:
     lines = sum(len(_broken(entry)) for entry in entries)
     columns = _columns(entries)
-    return 0.06 + LINE * (-(-lines // columns) + bool(header))
+    return 0.06 + LINE * (-(-lines // columns) + len(_headed(header)))

@@ -7,6 +7,9 @@ from typing import Any
 from pgrl_cli.config.sweep_spec import label_of, told
 from pgrl_cli.plots.style import width_of
 
+MOST_BARE = 2
+"""Keys whose values can be told apart without them."""
+
 
 @dataclass(frozen=True)
 class Names:
@@ -21,12 +24,16 @@ class Names:
 
     @property
     def header(self) -> str:
-        return ", ".join(self.keys)
+        return ", ".join(self.keys) if len(self.keys) <= MOST_BARE else ""
 
     @property
     def lines(self) -> list[str]:
-        """Each name in one piece."""
-        return [", ".join(words) for words in self.values]
+        """Each name in one piece: values in the order of the header; of more keys than that, each with its key."""
+        if len(self.keys) <= MOST_BARE:
+            return [", ".join(words) for words in self.values]
+        pairs = [list(zip(self.keys, words, strict=True)) for words in self.values]
+        there = [[pair for pair in row if pair[1] not in ("null", "")] or row for row in pairs]
+        return [", ".join(f"{key}={word}" for key, word in row if word) for row in there]
 
     def shortened(self) -> "Names":
         """Without the words that all values of a key begin or end with: inclusion_ordering, distance."""

@@ -12,7 +12,7 @@ from pgrl_cli.config.sweep_words import Metric
 from pgrl_cli.groups import Group
 from pgrl_cli.plots.legend import Cast, add_legend, cast, stage
 from pgrl_cli.plots.style import FAINT, SMALL, save
-from pgrl_cli.plots.tables import Table, counted, fates, named, titled
+from pgrl_cli.plots.tables import Table, counted, named, provisos, titled
 
 MOST_THRESHOLDS = 400
 """Of more different values than this a grid is drawn."""
@@ -35,7 +35,7 @@ def draw_profile(groups: Sequence[Group], metric: Metric, path: Path, *, title: 
     thresholds = _thresholds(np.concatenate([values for strata in ends for values in strata]))
     profiles = [_profile(strata, thresholds) for strata in ends]
     actors = cast(groups, [float(statistics.mean(np.concatenate(strata))) for strata in ends])
-    entries, told, header = _entries(actors, profiles), _caption(groups, profiles, actors), actors.names.header
+    entries, told, header = _entries(actors, profiles), _caption(groups, profiles, actors, metric), actors.names.header
     panel, _ = stage(title, told, entries, header)
     for index in actors.crowd:
         share = profiles[index].share
@@ -62,12 +62,12 @@ def _entries(actors: Cast, profiles: Sequence[Profile]) -> list[str]:
     return [f"{name}  ({counted([profiles[index].runs])})" for index, name, _ in actors.styles]
 
 
-def _caption(groups: Sequence[Group], profiles: Sequence[Profile], actors: Cast) -> str:
+def _caption(groups: Sequence[Group], profiles: Sequence[Profile], actors: Cast, metric: Metric) -> str:
     runs = [profile.runs for profile in profiles]
     told = [f"share of n = {counted(runs)}{' each' if len(groups) > 1 else ''} that end above a value"]
     if max(runs) > 1:
         told += ["band: 95 % stratified bootstrap interval" if actors.banded else "95 % intervals are in the CSV"]
-    return "; ".join([*told, *actors.note("on average"), *fates(groups)])
+    return "; ".join([*told, *actors.note("on average"), *provisos(groups, metric.name)])
 
 
 def _draw(

@@ -21,6 +21,7 @@ from pgrl_cli.plots.style import (
     height_of_headline,
     new_figure,
     save,
+    short_numbers,
 )
 from pgrl_cli.results import AT_ITS_END, ONCE_AN_EPOCH
 from pgrl_cli.statistics import FEW
@@ -86,8 +87,8 @@ def draw(curves: Curves, path: Path, *, title: str, maximum: float | None, faile
     Exact match and KL have a panel where they were measured. Of several seeds it is their mean with the 95 % bootstrap
     interval, of fewer than five also each one; `failed` seeds are named. What is not a number is a gap.
     """
-    drawn = [(height, put) for name, height, put in PANELS if name is None or name in curves]
-    heights = [height for height, _ in drawn]
+    drawn = [panel for panel in PANELS if panel[0] is None or panel[0] in curves]
+    heights = [height for _, height, _ in drawn]
     told = _told(curves["mean_reward"], failed) if "mean_reward" in curves else ""
     below = height_of_caption(told) if told else 0.0
     above = max(0.55, height_of_headline(title))
@@ -95,9 +96,11 @@ def draw(curves: Curves, path: Path, *, title: str, maximum: float | None, faile
     panels = list(figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0])
     top, bottom = above / figure.get_figheight(), (0.5 + below) / figure.get_figheight()
     figure.subplots_adjust(left=0.17, right=0.97, top=1 - top, bottom=bottom, hspace=0.22)
-    for panel, (_, put) in zip(panels, drawn, strict=True):
+    for panel, (needs, _, put) in zip(panels, drawn, strict=True):
         put(dressed(panel), curves)
         panel.yaxis.set_label_coords(-0.145, 0.5)
+        if needs != "exact_match":
+            short_numbers(panel, "y")
     if maximum is not None:
         _mark_maximum(panels[0], maximum)
     panels[-1].set_xlabel("optimizer step")

@@ -9,6 +9,7 @@ from typing import Any
 
 from pgrl_cli.config.files import content
 from pgrl_cli.config.problems import ConfigError, Problem
+from pgrl_cli.folders import naming
 
 INK, ACCENT, QUIET, FAINT = "#1b1b1b", "#0b6fa4", "#8a8a8a", "#c4c4c4"
 """Dark, middle, light and lighter: told apart in grey as well."""
@@ -140,7 +141,7 @@ def save(figure: Any, path: Path) -> None:
     timeless = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[path.suffix]
     if path.is_symlink():
         path.unlink()
-    with _whatever_glyphs(), matplotlib.rc_context({"svg.hashsalt": DRAWN_BY}):
+    with naming(path), _whatever_glyphs(), matplotlib.rc_context({"svg.hashsalt": DRAWN_BY}):
         figure.savefig(path, dpi=200, metadata={who: DRAWN_BY, **timeless})
 
 

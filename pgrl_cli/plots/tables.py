@@ -13,13 +13,15 @@ from pgrl_cli.config.files import opened
 from pgrl_cli.config.problems import ConfigError, Problem, listed
 from pgrl_cli.config.sweep_spec import told
 from pgrl_cli.config.sweep_words import Metric
-from pgrl_cli.groups import Group
+from pgrl_cli.groups import OF_THE_PROMPTS, Group, measured_by, telling
 from pgrl_cli.plots.names import names_of
 from pgrl_cli.statistics import FEW
 
 TOLD = {"mean": "mean", "iqm": "interquartile mean"}
-COLUMNS = ("group", "step", "above", "statistic", "seed", "runs", "failed", "missing", "value", "low", "high")
+COLUMNS = ("group", "step", "above", "statistic", "seed", "runs", "failed", "missing", "value", "low", "high", "mean")
 """Of a CSV, those that it has; beside them the keys that tell groups apart."""
+MOST_KEYS, MOST_VALUES = 3, 6
+"""Of pooled groups, the keys whose values are told, and how many of these."""
 Table = list[dict[str, Any]]
 """The plotted numbers, a row for each point."""
 
@@ -50,7 +52,8 @@ def points_of(
     counts = {"runs": int(there.sum()), "failed": failed, "missing": int((~there).sum()) - failed}
     edges = {"low": float(low), "high": float(high)}
     value = float(statistics.STATISTICS[statistic](together))
-    table = [{**names, "statistic": statistic, "seed": None, **counts, "value": value, **edges}]
+    beside = {} if statistic == "mean" else {"mean": float(statistics.mean(together))}
+    table = [{**names, "statistic": statistic, "seed": None, **counts, "value": value, **edges, **beside}]
     if counts["runs"] < FEW:
         table += [
             {**names, "statistic": "run", "seed": seed, "runs": 1, "value": float(value)}
@@ -98,6 +101,31 @@ def fates(groups: Sequence[Group]) -> list[str]:
     unfinished = sum(group.unfinished for group in groups)
     told = [f"failed: {'; '.join(where)}"] if where else []
     return told + ([f"{unfinished} run{'s are' if unfinished > 1 else ' is'} not finished"] if unfinished else [])
+
+
+def provisos(groups: Sequence[Group], metric: str) -> list[str]:
+    """In words, what a reader has to know of groups: what is pooled in them, whether one scale holds, who failed."""
+    return [*pooled(groups), *scales([r.config for group in groups for r in group.results], metric), *fates(groups)]
+
+
+def pooled(groups: Sequence[Group]) -> list[str]:
+    """In words, which keys differ within groups, with their values."""
+    keys = dict.fromkeys(key for group in groups if len(group.results) > 1 for key in telling(group.results))
+    values = {}
+    for key in keys:
+        there = [r.config.get(key, (r.parameters or {}).get(key)) for group in groups for r in group.results]
+        values[key] = listed(dict.fromkeys(map(told, there)), MOST_VALUES)
+    few = len(values) <= MOST_KEYS
+    over = [f"{key} {value}" for key, value in values.items()] if few else list(values)
+    return [f"pooled over {'; '.join(over) if few else listed(over, 8)}"] if over else []
+
+
+def scales(configs: Sequence[Mapping[str, Any]], metric: str) -> list[str]:
+    """In words, whether a metric measures different things in some configs."""
+    differ = [key for key in measured_by(metric) if any(each.get(key) != configs[0].get(key) for each in configs)]
+    what = ["rewards"] * ("reward_fn" in differ) + ["prompts"] * bool({*differ} & {*OF_THE_PROMPTS})
+    what += ["shapes of the reward"] * bool({*differ} & {"reward_scale", "reward_shift"})
+    return [f"{' and '.join(what)} differ: not on one scale"] if what else []
 
 
 def unmeasured(missing: int) -> list[str]:

@@ -127,10 +127,6 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
         "kl_coefficient: 1\nkl_placement: rewards\n",
         ["mine.yaml:2: kl_placement: came 'rewards' (text); expected loss or reward"],
     ),
-    "a KL in the reward that weighs nothing": (
-        "seed: 1\nkl_placement: reward\n",
-        ["mine.yaml:2: kl_placement turns nothing here: kl_coefficient is 0, so nothing is placed"],
-    ),
     "a precision that is none": (
         "dtype: float16\n",
         ["mine.yaml:1: dtype: came 'float16' (text); expected float32"],
@@ -369,7 +365,22 @@ def test_several_modes_compare_responses() -> None:
     ],
 )
 def test_what_belongs_to_the_kl_is_legal_without_a_kl(resolved: Resolve, text: str) -> None:
-    assert resolved(text).notes == ()
+    assert all("nothing while kl_coefficient is 0" in note for note in resolved(text).notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        ("kl_placement: reward\n", ["kl_placement turns nothing while kl_coefficient is 0"]),
+        ("kl_average: token_mean\nreference_period: 3\n", ["kl_average, reference_period turn nothing while"]),
+        ("kl_average: response_sum\nkl_estimator: k3\nkl_placement: loss\nreference_period: 10\n", []),
+        ("kl_average: token_mean\nkl_coefficient: 0.1\n", []),
+    ],
+)
+def test_a_note_says_where_a_key_of_the_kl_turns_nothing(resolved: Resolve, text: str, notes: list[str]) -> None:
+    told = resolved(text).notes
+    assert len(told) == len(notes)
+    assert all(note.startswith(start) for note, start in zip(told, notes, strict=True))
 
 
 @pytest.mark.parametrize("size", [300, 50_000])

@@ -477,7 +477,7 @@ def test_a_value_that_no_cell_can_have_is_told_at_the_line_where_it_stands(read:
     everywhere = {
         "sweep.yaml:2: epochs: came 0",
         "sweep.yaml:9: steps_per_epoch: came 0",
-        "command line: num_responses=0: num_responses: came 0",
+        "command line: num_responses=0: came 0",
     }
     assert told == [
         everywhere | {"sweep.yaml:5: learning_rate: came -1"},
@@ -806,16 +806,13 @@ TYPED_MISTAKES: dict[str, tuple[list[str], list[str]]] = {
     "seeds with commas": (
         ["seeds=0,3,7"],
         [
-            "command line: seeds=0,3,7: seeds: seeds are not swept; write brackets: "
+            "command line: seeds=0,3,7: seeds are not swept; write brackets: "
             "seeds='[0, 3, 7]' trains these in every cell"
         ],
     ),
     "a seed with commas": (
         ["seed=1,2"],
-        [
-            "command line: seed=1,2: seed: seeds are not swept; write brackets: "
-            "seeds='[1, 2]' trains these in every cell"
-        ],
+        ["command line: seed=1,2: seeds are not swept; write brackets: seeds='[1, 2]' trains these in every cell"],
     ),
     "no key": (["=1"], ["command line: =1: is not KEY=VALUE, such as epochs=50, or KEY=VALUE,VALUE"]),
     "no value": (["epochs="], [f"command line: epochs=: has no value; {NULL}"]),
@@ -826,10 +823,7 @@ TYPED_MISTAKES: dict[str, tuple[list[str], list[str]]] = {
     "a key twice": (["epochs=1", "epochs=2,3"], ["command line: epochs=2,3: epochs is given twice"]),
     "a value twice": (
         ["num_responses=5,5"],
-        [
-            "command line: num_responses=5,5: num_responses: values 1 and 2 are both 5, which is one cell twice; "
-            "leave one out"
-        ],
+        ["command line: num_responses=5,5: values 1 and 2 are both 5, which is one cell twice; leave one out"],
     ),
     "a value that is no YAML": (
         ["epochs=[1,2"],
@@ -871,7 +865,7 @@ TYPED_MISTAKES: dict[str, tuple[list[str], list[str]]] = {
     ),
     "random without samples": (
         ["method=random"],
-        ["command line: method=random: method: random needs the number of cells to draw, such as samples: 40"],
+        ["command line: method=random: random needs the number of cells to draw, such as samples: 40"],
     ),
     "too many cells": (
         [f"learning_rate={','.join(map(str, range(1, 50_001)))}", "epochs=1,2,3"],

@@ -160,7 +160,7 @@ def test_up_to_five_groups_have_bands_and_more_have_bars_at_the_end(tmp_path: Pa
         rewards(tmp_path / f"r{number}", range(5), rows(5, level=1 + number), learning_rate=number, name=f"r{number}")
     _, figure, panel = drawn(tmp_path, figures)
     assert not panel.collections
-    assert "bar at the end: 95 %" in caption_of(figure)
+    assert "bars in the shaded margin, at no step: 95 %" in caption_of(figure)
 
 
 def test_the_same_runs_make_the_same_numbers(tmp_path: Path, figures: list) -> None:
@@ -205,3 +205,22 @@ def test_a_sweep_of_many_keys_can_be_read(tmp_path: Path, figures: list) -> None
 def test_tiny_and_huge_numbers_can_be_read(tmp_path: Path, figures: list, scale: float) -> None:
     rewards(tmp_path / "a", range(6), (scale * np.array(rows(6))).tolist())
     assert_readable(drawn(tmp_path, figures)[1])
+
+
+def test_a_pooled_group_names_what_is_pooled_in_it(tmp_path: Path, figures: list) -> None:
+    grid = [{"delta_mode": delta, "kl_coefficient": kl} for delta in ("rewards", "max_rewards") for kl in (0.0, 0.1)]
+    for cell, parameters in zip(sweep_folder(tmp_path / "sweep", grid), grid, strict=True):
+        rewards(cell, range(6), rows(6), **parameters)
+    groups = groups_in(tmp_path / "sweep", by=("delta_mode",))
+    draw_curves(groups, "mean_reward", tmp_path / "pooled.png", title="a title", statistic="mean")
+    assert "pooled over kl_coefficient 0, 0.1" in caption_of(figures[-1])
+
+
+@pytest.mark.parametrize(("metric", "told"), [("mean_reward", True), ("loss", False)])
+def test_rewards_that_differ_are_said_not_to_be_on_one_scale(
+    tmp_path: Path, figures: list, metric: str, told: bool
+) -> None:
+    for name in ("a", "b"):
+        run_folder(tmp_path / name, range(6), {metric: rows(6)}, name=name, reward_fn=name)
+    _, figure, _ = drawn(tmp_path, figures, metric=metric)
+    assert ("rewards differ: not on one scale" in caption_of(figure)) is told

@@ -43,7 +43,7 @@ def test_each_group_has_a_row_in_the_order_given_with_the_numbers_of_the_table(t
     assert [row["value"] for row in table] == pytest.approx([2.25, 1.25, 3.25])
     low, high = panel.get_ylim()
     assert low > high  # the first is at the top
-    assert caption_of(figure) == "interquartile mean of n = 6 runs each; bar: 95 % stratified bootstrap interval"
+    assert caption_of(figure) == "dot: interquartile mean of n = 6 runs each; bar: 95 % stratified bootstrap interval"
 
 
 def test_fewer_than_five_runs_are_marked_each_and_are_in_the_table(tmp_path: Path, figures: list) -> None:
@@ -146,3 +146,28 @@ def test_a_single_run_has_a_point_without_a_bar(tmp_path: Path, figures: list) -
     assert (dots(panel), bars(panel)) == ([(2.0, 0)], [])
     assert np.isnan(table[0]["low"])
     assert "nothing is known of the spread" in caption_of(figure)
+
+
+def test_of_very_many_cells_the_best_and_the_worst_are_drawn_and_the_table_has_all(
+    tmp_path: Path, figures: list
+) -> None:
+    parameters = [{"delta_mode": "rewards", "learning_rate": 0.001 * (1 + place)} for place in range(60)]
+    for place, cell in enumerate(sweep_folder(tmp_path / "sweep", parameters)[:55]):
+        rewards(cell, range(6), [[place + 0.1 * seed for seed in range(6)]])
+    rows, _ = summarised(Sweep(tmp_path / "sweep"), METRIC)
+    table = draw_summary(rows, METRIC, tmp_path / "summary.png", title="sweep")
+    figure = figures[-1]
+    panel = figure.axes[0]
+    assert len(dots(panel)) == 40
+    assert [round(x - 0.25) for x, _ in dots(panel)][19:21] == [35, 19]
+    assert "15 cells between" in {text.get_text() for text in panel.texts}
+    assert "the 20 best and the 20 worst; 5 cells have no number, and no row" in caption_of(figure)
+    assert len({row["group"] for row in table}) == 60
+    assert_readable(figure)
+    assert figure.get_figheight() < 10
+
+
+def test_a_number_beside_the_interquartile_mean_is_the_mean(tmp_path: Path, figures: list) -> None:
+    rewards(tmp_path / "a", range(6), [[0.0] + [1.0] * 5])
+    table, _, _ = drawn(tmp_path, figures)
+    assert (table[0]["value"], table[0]["mean"]) == (1.0, pytest.approx(5 / 6))

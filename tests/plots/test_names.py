@@ -33,3 +33,11 @@ def test_groups_of_other_keys_are_called_by_their_labels() -> None:
 
 def test_numbers_and_nothing_are_told_as_in_a_config() -> None:
     assert names_of([("", {"a": 0.1}), ("", {"a": None}), ("", {"a": True})]).lines == ["0.1", "null", "true"]
+
+
+def test_more_than_two_keys_are_told_with_their_values_and_without_what_is_not_there() -> None:
+    parts = [{"loss_mode": "clipped", "clip_epsilon": 0.2, "epochs": 100}]
+    parts += [{"loss_mode": "naive", "clip_epsilon": None, "epochs": 50}]
+    names = names_of([("a", parts[0]), ("b", parts[1])])
+    assert names.header == ""
+    assert names.lines == ["loss_mode=clipped, clip_epsilon=0.2, epochs=100", "loss_mode=naive, epochs=50"]
