@@ -3,12 +3,14 @@
 # make bench  the speed of the trainer beside the yardstick's
 # make seeds  the lecture's configs over 32 seeds
 # make findings  the lecture's claims over 128 seeds: docs/findings.md and its pictures
+# make torture  runs that are killed at random instants, resumed, and compared byte by byte
+# make bench-keeping  what files and checkpoints cost
 # make test-ray  the sweep on a Ray cluster that loses a node (make test runs it too)
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test test-ray format bench bench-many seeds findings clean
+.PHONY: demo test test-ray torture format bench bench-many bench-keeping seeds findings clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -37,6 +39,12 @@ bench-many: $(INSTALLED)
 	$(BIN)/python benchmarks/many_runs.py seeds
 	$(BIN)/python benchmarks/many_runs.py grid
 	$(BIN)/python benchmarks/many_runs.py table
+
+bench-keeping: $(INSTALLED)
+	$(BIN)/python benchmarks/keeping.py
+
+torture: $(INSTALLED)
+	$(BIN)/python tests/torture.py
 
 test-ray: $(INSTALLED)
 	$(BIN)/pytest tests/on_ray

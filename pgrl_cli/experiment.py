@@ -192,7 +192,6 @@ class _Stack:
         ]
         if self._is_a_runs_own and self.going and self.before_last is not None:
             last.insert(0, (self.keeper.folder, self.before_last))  # from here it can be made longer
-        self.keeper.settle()
         self.keeper.keep(last, [descriptor for book in self.going for descriptor in book.descriptors()])
         self.each(Notebook.draw)
         try:

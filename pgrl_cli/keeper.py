@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,8 +10,16 @@ from pgrl_cli.training import checkpoints
 from pgrl_cli.training.checkpoints import Checkpoint
 
 
+REST = 2.0
+"""Times as long as it took to write."""
+
+
 class Keeper:
-    """Writes checkpoints. One that still waits when a newer one comes is passed over."""
+    """Writes checkpoints. One that still waits when a newer one comes is passed over.
+
+    After a write it rests for twice as long, so that whoever trains keeps most of the interpreter: where epochs are
+    shorter than that (a few milliseconds), not every one that is due is written, and a kill costs so much more.
+    """
 
     def __init__(self, folder: Path, keep: int):
         self.folder, self.number_kept = folder, keep
@@ -18,6 +27,8 @@ class Keeper:
         self._turn = threading.Condition()
         self._waiting: tuple[Sequence[tuple[Path, Checkpoint]], Sequence[int]] | None = None
         self._busy = False
+        self._awaited = False
+        """Whether somebody waits for it, so that it must not rest."""
         self._closed = False
         self._error: OSError | None = None
         self._thread: threading.Thread | None = None
@@ -42,7 +53,10 @@ class Keeper:
     def settle(self) -> None:
         """Wait until all is on the disk. Raises the OSError that one ended with."""
         with self._turn:
+            self._awaited = True
+            self._turn.notify_all()
             self._turn.wait_for(lambda: self._waiting is None and not self._busy)
+            self._awaited = False
             if self._error is not None:
                 raise self._error
 
@@ -61,7 +75,7 @@ class Keeper:
                 if self._waiting is None:
                     return
                 (given, counting_on), self._waiting, self._busy = self._waiting, None, True
-            error = None
+            error, began = None, time.monotonic()
             try:
                 checkpoints.write(given, counting_on)
                 for folder in dict.fromkeys(folder for folder, _ in given):
@@ -73,6 +87,8 @@ class Keeper:
                 with self._turn:
                     self._busy, self._error = False, self._error or error
                     self._turn.notify_all()
+                    rest = REST * (time.monotonic() - began)
+                    self._turn.wait_for(lambda: self._awaited or self._closed, timeout=rest)
 
 
 def _close(descriptors: Sequence[int]) -> None:

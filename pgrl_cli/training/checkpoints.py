@@ -31,6 +31,8 @@ from pgrl_cli.training.parts import State
 
 FORMAT = 1
 STATE, TENSORS = "state.json", "tensors.safetensors"
+FEW = 6
+"""Files of one checkpoint of a run: its two, their folder, and the three that it counts on."""
 LARGEST_STATE = 64 * 2**20
 """Bytes of a state.json beyond which it is none of ours."""
 FOLDER = re.compile(r"epoch-(\d{6,10})")
@@ -148,7 +150,14 @@ def _written(beside: Path, checkpoint: Checkpoint) -> list[Path]:
 
 
 def sync(what: Sequence[Path | int]) -> None:
-    """See to it that files and folders, open or by their paths, lie safe on the disk: all at once, for each waits."""
+    """See to it that files and folders, open or by their paths, lie safe on the disk.
+
+    Few of them in turn, which leaves the interpreter to whoever trains meanwhile; many at once, for each waits.
+    """
+    if len(what) <= FEW:
+        for each in what:
+            _sync(each)
+        return
     with ThreadPoolExecutor(max_workers=16) as pool:
         list(pool.map(_sync, what))
 
