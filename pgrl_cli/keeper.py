@@ -9,7 +9,6 @@ from pathlib import Path
 from pgrl_cli.training import checkpoints
 from pgrl_cli.training.checkpoints import Checkpoint
 
-
 REST = 2.0
 """Times as long as it took to write."""
 
