@@ -104,7 +104,8 @@ def main() -> None:
         )
         seconds = [taken_up(words) for _ in range(3)]
         print(
-            f"  {'going on from the middle: seconds to the next epoch':<58} {statistics.median(seconds):5.2f} (median of 3)"
+            f"  {'going on from the middle: seconds to the next epoch':<58} "
+            f"{statistics.median(seconds):5.2f} (median of 3)"
         )
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from pgrl_cli.training import checkpoints
 from pgrl_cli.training.checkpoints import Checkpoint
 
-REST = 2.0
+REST = 5.0
 """Times as long as it took to write."""
 
 
 class Keeper:
     """Writes checkpoints. One that still waits when a newer one comes is passed over.
 
-    After a write it rests for twice as long, so that whoever trains keeps most of the interpreter: where epochs are
+    After a write it rests for five times as long, so that whoever trains keeps most of the interpreter: where epochs are
     shorter than that (a few milliseconds), not every one that is due is written, and a kill costs so much more.
     """
 
