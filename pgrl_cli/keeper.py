@@ -16,8 +16,8 @@ REST = 5.0
 class Keeper:
     """Writes checkpoints. One that still waits when a newer one comes is passed over.
 
-    After a write it rests for five times as long, so that whoever trains keeps most of the interpreter: where epochs are
-    shorter than that (a few milliseconds), not every one that is due is written, and a kill costs so much more.
+    After a write it rests for five times as long, so that whoever trains keeps most of the interpreter. Where epochs
+    are shorter than that (a few milliseconds), not every one that is due is written, and a kill costs so much more.
     """
 
     def __init__(self, folder: Path, keep: int):
