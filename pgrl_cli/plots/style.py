@@ -1,5 +1,6 @@
 """How pictures look: told apart in grey and by the colour-blind, read at the width of a column. Lengths are inches."""
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -98,6 +99,17 @@ def wrapped(text: str, width: float, size: float = SMALL) -> list[str]:
 
 
 def _pieces(word: str, width: float, size: float) -> list[str]:
+    """A word too wide for a line, broken behind its commas where it has any, else wherever it must be."""
+    pieces = [""]
+    for part in re.findall(r"[^,]*,|[^,]+", word):
+        if width_of(pieces[-1] + part, size) <= width:
+            pieces[-1] += part
+        else:
+            pieces += _letters(part, width, size)
+    return [piece for piece in pieces if piece]
+
+
+def _letters(word: str, width: float, size: float) -> list[str]:
     pieces = [""]
     for letter in word:
         if pieces[-1] and width_of(pieces[-1] + letter, size) > width:

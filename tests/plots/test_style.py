@@ -46,6 +46,7 @@ def test_a_text_is_broken_into_lines_that_fit_and_loses_nothing() -> None:
     assert all(width_of(line) <= 2.0 for line in lines)
     assert "".join(lines).replace(" ", "") == LONG.replace(" ", "")
     assert wrapped("one\ntwo", 2.0) == ["one", "two"]
+    assert wrapped("learning_rate=0.015,clip_epsilon=0.5", 1.5) == ["learning_rate=0.015,", "clip_epsilon=0.5"]
 
 
 def test_title_and_caption_fit_however_long_they_are() -> None:
