@@ -17,6 +17,7 @@ from pgrl_cli.config.layers import layers_from, layers_of
 from pgrl_cli.experiment import RunFailed, run
 from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import Run
+from pgrl_cli.verification import faults_of
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs" / "lecture").glob("*.yaml"))
 SHORT = {"epochs": 3, "steps_per_epoch": 4, "log_every": 2, "name": "short"}
@@ -297,6 +298,43 @@ def test_a_full_disk_fails_the_run_and_its_status_says_so(tmp_path, monkeypatch)
     with pytest.raises(RunFailed, match="No space left"):
         trained(tmp_path)
     assert Run(next(tmp_path.iterdir())).status()["status"] == "failed"
+
+
+ALL_AT_ONCE = """
+import os, sys
+from pathlib import Path
+import torch
+from pgrl_cli import notebook
+from pgrl_cli.config.layers import layers_of
+from pgrl_cli.experiment import run
+from pgrl_cli.resolution import resolve
+torch.set_num_threads(1)
+notebook.draw = lambda *picture, **words: None
+config = resolve(layers_of("lecture/two_state", ["epochs=2"]))
+waiting, go = os.pipe()
+children = []
+for _ in range(32):
+    if (child := os.fork()) == 0:
+        os.close(go)
+        os.read(waiting, 1)  # until all are there
+        run(config, Path("runs"))
+        os._exit(0)
+    children.append(child)
+os.close(go)
+sys.exit(max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children))
+"""
+
+
+def test_thirty_two_processes_that_start_at_once_leave_thirty_two_folders_and_none_is_mixed(tmp_path):
+    told = subprocess.run(
+        [sys.executable, "-c", ALL_AT_ONCE], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stderr
+    folders = list((tmp_path / "runs").iterdir())
+    assert len(folders) == 32
+    assert len({(folder / "metrics.jsonl").read_bytes() for folder in folders}) == 1
+    assert [fault for folder in folders for fault in faults_of(folder)] == []
+    assert len({Run(folder).status()["pid"] for folder in folders}) == 32
 
 
 def test_a_run_whose_folder_is_deleted_does_not_end_as_a_success(tmp_path):

@@ -350,14 +350,15 @@ def test_a_sweep_that_is_killed_leaves_no_process_and_resumed_ends_with_the_byte
     assert "0 trained now" in again.stdout
 
 
-def test_ctrl_c_marks_the_cells_tells_how_to_resume_and_leaves_no_process():
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_marks_the_cells_tells_how_to_resume_and_leaves_no_process(number, code):
     Path("grid.yaml").write_text(LONG)
     child = in_a_child("--config", "grid.yaml", "--jobs", "2")
     wait_until(lambda: [path for path in Path("runs").glob("*/cells/*/metrics.jsonl") if path.stat().st_size])
     sweep = the_sweep()
-    child.send_signal(signal.SIGINT)
+    child.send_signal(number)
     _, told = child.communicate(timeout=20)
-    assert child.returncode == 130
+    assert child.returncode == code
     assert "waiting for the epoch being written; Ctrl-C again ends it now" in told
     assert f"to go on: pgrl sweep --resume {sweep.folder}" in told
     assert not workers_of(sweep)
@@ -366,6 +367,7 @@ def test_ctrl_c_marks_the_cells_tells_how_to_resume_and_leaves_no_process():
     for cell in sweep.cells:
         metrics = sweep.folder / cell.folder / "metrics.jsonl"
         assert not metrics.exists() or metrics.read_bytes()[-1:] in (b"", b"\n")
+    assert list(sweep.folder.glob("checkpoints/stack-*/epoch-*"))
 
 
 def test_whatever_who_watches_raises_the_children_finish_their_epoch_and_mark_their_cells():
