@@ -15,7 +15,7 @@ from rich.table import Table
 
 from pgrl_cli import __version__, cli_results, cli_sample, cli_sweep
 from pgrl_cli.cli_runs import runs_app
-from pgrl_cli.config.problems import ConfigError, Problem
+from pgrl_cli.config.problems import ConfigError, Problem, short
 from pgrl_cli.config.shipped import (
     copy,
     find,
@@ -25,10 +25,12 @@ from pgrl_cli.config.shipped import (
     shipped_names,
     shipped_sweeps,
 )
-from pgrl_cli.console import failures_told, note, out, print_json, progress, summary_lines
+from pgrl_cli.console import failures_told, in_one_line, note, out, print_json, progress, summary_lines
 
 if TYPE_CHECKING:
+    from pgrl_cli.experiment import Summary
     from pgrl_cli.resolution import Resolved
+    from pgrl_cli.runs import Run
 
 app = typer.Typer(
     help="Policy-gradient experiments on language models, from a YAML to a picture.",
@@ -97,48 +99,70 @@ def train(
 ) -> None:
     """Train one policy into a new run folder, or go on with one."""
     with failures_told(debug):
-        from pgrl_cli.experiment import Interrupted, RunFailed, run
-        from pgrl_cli.runs import Run
+        from pgrl_cli.experiment import Interrupted, RunFailed
 
-        if resume is not None and config is not None:
-            raise ConfigError([Problem("a run goes on with its own config; leave --config out", "--resume")])
-        if config is None and resume is None:
-            example = next((word for word in overrides or [] if "=" not in word), "lecture/centered_clipped")
-            message = f"name the experiment: pgrl train --config {example} (`pgrl config ls` lists the shipped ones)"
-            raise ConfigError([Problem(message, "--config is missing")])
-        command = ["pgrl", *sys.argv[1:]]
+        _refuse_no_or_two_configs(config, resume, overrides or [])
         try:
             if resume is not None:
-                from pgrl_cli import resuming
-                from pgrl_cli.store import resolved
-
-                asked = resuming.asked(Run(resolved(resume, runs_dir)), overrides or [])
-                with progress(asked.config.name, asked.config.epochs, quiet or as_json) as watch:
-                    folder, found = resuming.resume(asked, command=command, watch=watch, tell=note)
-                if found is None:
-                    print(folder.folder, flush=True)
-                    return
-                summary = found
+                folder, summary = _gone_on(resume, overrides, runs_dir, silent=quiet or as_json)
             else:
-                assert config is not None
-                new = _resolved(config, overrides)
-                with progress(new.config.name, new.config.epochs, quiet or as_json) as watch:
-                    folder, summary = run(new, runs_dir, command=command, watch=watch)
+                folder, summary = _begun(str(config), overrides, runs_dir, silent=quiet or as_json)
         except (RunFailed, Interrupted) as ended:
             if as_json:
                 status = "failed" if isinstance(ended, RunFailed) else "interrupted"
                 print_json({"run": str(ended.run.folder), "status": status, "error": str(ended)})
             raise
-        for seed in [seed for seed in summary.seeds or () if seed["status"] == "failed"]:
-            note(f"seed {seed['seed']} ended early: {seed['error']}")
-        if summary.picture_error is not None:
-            note(f"there is no picture ({summary.picture_error}); the traceback is in {folder.log_file}")
+        _tell_what_happened(folder, summary)
         if as_json:
-            print_json({"run": str(folder.folder), "status": "completed", **asdict(summary)})
+            told = {} if summary is None else asdict(summary)
+            print_json({"run": str(folder.folder), "status": "completed", **told})
         else:
-            if not quiet:
+            if summary is not None and not quiet:
                 print(*summary_lines(folder, summary), sep="\n")
             print(folder.folder, flush=True)
+
+
+def _refuse_no_or_two_configs(config: str | None, resume: str | None, words: list[str]) -> None:
+    if resume is not None and config is not None:
+        raise ConfigError([Problem("a run goes on with its own config; leave --config out", "--resume")])
+    if config is None and resume is None:
+        named = next((word for word in words if "=" not in word), None)
+        what = "name the experiment" if named is None else f"put --config before {short(named)}"
+        example = f"pgrl train --config {short(named or 'lecture/centered_clipped')}"
+        message = f"{what}: {example} (`pgrl config ls` lists the shipped ones)"
+        raise ConfigError([Problem(message, "--config is missing")])
+
+
+def _begun(config: str, overrides: list[str] | None, runs_dir: Path, silent: bool) -> "tuple[Run, Summary]":
+    """A new run, trained."""
+    from pgrl_cli.experiment import run
+
+    resolved = _resolved(config, overrides)
+    with progress(resolved.config.name, resolved.config.epochs, silent) as watch:
+        return run(resolved, runs_dir, command=["pgrl", *sys.argv[1:]], watch=watch)
+
+
+def _gone_on(word: str, overrides: list[str] | None, runs_dir: Path, silent: bool) -> "tuple[Run, Summary | None]":
+    """A run that was begun, trained to its end; no summary where it was there already."""
+    from pgrl_cli import resuming
+    from pgrl_cli.runs import Run
+    from pgrl_cli.store import resolved
+
+    asked = resuming.asked(Run(resolved(word, runs_dir)), overrides or [])
+    with progress(asked.config.name, asked.config.epochs, silent) as watch:
+        return resuming.resume(asked, command=["pgrl", *sys.argv[1:]], watch=watch, tell=note)
+
+
+def _tell_what_happened(folder: "Run", summary: "Summary | None") -> None:
+    """Notes about a run that went to its end all the same."""
+    if summary is None:
+        return
+    for seed in [seed for seed in summary.seeds or () if seed["status"] == "failed"]:
+        note(f"seed {seed['seed']} ended early: {in_one_line(seed['error'])}")
+    if summary.skipped_steps:
+        note(f"{summary.skipped_steps} steps were skipped: their gradients had no finite norm (on_nonfinite: skip)")
+    if summary.picture_error is not None:
+        note(f"there is no picture ({summary.picture_error}); the traceback is in {folder.log_file}")
 
 
 app.command(name="sample")(cli_sample.sample)

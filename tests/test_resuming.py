@@ -298,6 +298,15 @@ def test_an_own_reward_goes_on_with_the_source_that_the_run_has(tmp_path):
     assert same(whole, failure.value.run)
 
 
+def test_a_run_without_config_is_told_where_to_put_it_and_two_are_refused(tmp_path):
+    for words, told in (
+        (["lecture/two_state"], "put --config before lecture/two_state: pgrl train --config lecture/two_state"),
+        (["--resume", "x", "--config", "lecture/two_state"], "leave --config out"),
+    ):
+        said = subprocess.run(torture.pgrl(["train", *words]), capture_output=True, text=True, check=False)
+        assert (said.returncode, told in said.stderr) == (2, True)
+
+
 # Signals
 
 
