@@ -23,7 +23,7 @@ from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import lay_together, side_by_side
 from pgrl_cli.registry import Function, apply
 from pgrl_cli.registry import knobs as knobs_of
-from pgrl_cli.starts import start
+from pgrl_cli.starts import Start
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.own_rewards import UserReward
 from pgrl_cli.tasks.task import Task
@@ -49,7 +49,8 @@ def assemble(configs: Sequence[Config]) -> tuple[Parts, State]:
     first = configs[0]
     _refuse_what_cannot_share(configs)
     task: Task = apply(TASKS[first.task], {}, first.settings)
-    policies = [_policy(config, seed, task) for config in configs for seed in config.run_seeds]
+    starts = {place: Start(Path(place)) for place in {config.init_from for config in configs} if place is not None}
+    policies = [_policy(config, seed, task, starts) for config in configs for seed in config.run_seeds]
     device, dtype = _device(first, multiplications(first, task, policies)), getattr(torch, first.dtype)
     task = replace(task, prompts=task.prompts.to(device), held_out=task.held_out.to(device))
     knobs = _numbers(configs, device, dtype)
@@ -96,7 +97,7 @@ def scored_by(config: Config) -> dict[str, Any]:
 def bytes_of(config: Config) -> int:
     """About how much memory a run takes while it trains in a stack."""
     task: Task = apply(TASKS[config.task], {}, config.settings)
-    parameters = sum(p.numel() for p in _policy(config, config.run_seeds[0], task).parameters())
+    parameters = sum(p.numel() for p in _policy(config, config.run_seeds[0], task, {}).parameters())
     positions = (config.prompts_per_epoch or len(task.prompts)) * task.response_length
     per_token = config.num_responses * (2 * config.steps_per_epoch + 30 + task.vocab_size)
     numbers = 10 * parameters + positions * (per_token + 12 * task.vocab_size)
@@ -127,15 +128,15 @@ def threads_for(work: float) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _policy(config: Config, seed: int, task: Task) -> Policy:
+def _policy(config: Config, seed: int, task: Task, starts: Mapping[str, Start]) -> Policy:
     generator = draws.generator(seed, "policy")
 
     def normals(*shape: int) -> torch.Tensor:
         return torch.from_numpy(generator.standard_normal(shape))
 
     policy: Policy = apply(POLICIES[config.policy], {"task": task, "normals": normals}, config.settings)
-    if config.init_from is not None:
-        start(policy, Path(config.init_from), seed)
+    if config.init_from is not None and config.init_from in starts:
+        starts[config.init_from].give(policy, seed)
     return policy
 
 

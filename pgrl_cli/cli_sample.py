@@ -1,12 +1,16 @@
-"""`pgrl sample`: what a finished run's policy answers."""
+"""`pgrl sample`: what a run's policy answers."""
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pgrl_cli.config.problems import ConfigError, Problem
-from pgrl_cli.console import failures_told, print_json
+from pgrl_cli.console import failures_told, note, print_json
+
+if TYPE_CHECKING:
+    from pgrl_cli.sampling import Attempts
 
 
 def sample(
@@ -19,6 +23,13 @@ def sample(
     seed: Annotated[int | None, typer.Option("--seed", help="Of a run with `seeds`; its first without it.")] = None,
     draw: Annotated[int, typer.Option("--draw", min=0, help="Another number draws other responses.")] = 0,
     runs_dir: Annotated[Path, typer.Option(help="Where ids are looked up.", file_okay=False)] = Path("runs"),
+    attempts: Annotated[
+        bool | None,
+        typer.Option(
+            "--attempts/--no-attempts",
+            help="What k attempts at the task's prompts earn; of a reward of your own only if asked for.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")] = False,
 ) -> None:
@@ -34,19 +45,29 @@ def sample(
         with sampling.trained(folder, seed) as trained:
             prompts = sampling.prompts_of(prompt or [], trained.parts)
             responses = trained.greedy(prompts) if greedy else trained.responses(prompts, count or 5, draw)
+            for told in trained.notes:
+                note(told)
             samples = sampling.told(trained, prompts, responses)
-            attempts, exact = sampling.attempts_of(trained)
+            if not as_json:
+                print(*("\n".join(_lines_of(each)) for each in samples), sep="\n\n", flush=True)
+            asked = not trained.config.sources if attempts is None else attempts
+            earned, exact = sampling.attempts_of(trained) if asked else ([], None)
         if as_json:
-            earned = [each.__dict__ for each in attempts]
-            print_json({"run": str(folder.folder), "samples": samples, "attempts": earned, "attempts_exact": exact})
-            return
-        for each in samples:
-            print(*_lines_of(each), "", sep="\n")
-        how = "over every response there is" if exact else f"estimated from {sampling.SAMPLES} responses to each"
-        print(f"what k attempts earn at their best, mean over the task's prompts, {how}")
-        print("k         " + "".join(f"{each.attempts:>8}" for each in attempts))
-        print("best of k " + "".join(f"{each.best_reward:>8.3f}" for each in attempts))
-        print("pass@k    " + "".join(f"{each.passed:>8.3f}" for each in attempts))
+            table = [asdict(each) for each in earned]
+            print_json({"run": str(folder.folder), "samples": samples, "attempts": table, "attempts_exact": exact})
+        elif earned:
+            print(*_table_of(earned, "every response there is" if exact else "sampled responses"), sep="\n")
+
+
+def _table_of(earned: "list[Attempts]", of_what: str) -> list[str]:
+    """What several attempts earn, readable."""
+    return [
+        "",
+        f"what k attempts earn at their best: mean over the task's prompts, from {of_what}",
+        "k         " + "".join(f"{each.attempts:>8}" for each in earned),
+        "best of k " + "".join(f"{each.best_reward:>8.3f}" for each in earned),
+        "pass@k    " + "".join(f"{each.passed:>8.3f}" for each in earned),
+    ]
 
 
 def _lines_of(sample: dict[str, Any]) -> list[str]:

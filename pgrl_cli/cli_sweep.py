@@ -43,7 +43,8 @@ def sweep(
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; one per core without it.")] = None,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first cell that fails.")] = False,
     resume: Annotated[
-        Path | None, typer.Option("--resume", metavar="DIR", help="Train what is missing in a sweep's folder.")
+        str | None,
+        typer.Option("--resume", metavar="SWEEP", help="Train what is missing of a sweep: a path, or an id."),
     ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="With --resume: the failed, too.")] = False,
     plot_cells: Annotated[bool, typer.Option("--plot-cells", help="Draw every cell's picture, too.")] = False,
@@ -107,15 +108,16 @@ def _refuse_contradictions(given: set[str]) -> None:
 
 
 def _begun_or_reopened(
-    spec: "Spec | None", resume: Path | None, given: set[str], runs_dir: Path, processes: int
+    spec: "Spec | None", resume: str | None, given: set[str], runs_dir: Path, processes: int
 ) -> "Sweep | None":
     """The folder of a new sweep, or of one that was begun; none of a dry run, which prints what there is to do."""
     from pgrl_cli import sweep as sweeps
     from pgrl_cli.reopening import asked, reopened
+    from pgrl_cli.store import path_or_id
 
     if resume is not None:
         retry_failed = "--retry-failed" in given
-        folder = reopened(resume, spec, retry_failed)
+        folder = reopened(Path(path_or_id(resume)), spec, retry_failed)
         _refuse_jobs_on_ray(asked(folder)[1], given)
         if "--dry-run" not in given:
             return folder

@@ -20,8 +20,7 @@ from pgrl_cli.resolution import Resolved
 from pgrl_cli.runs import Run
 from pgrl_cli.secrecy import redacted
 from pgrl_cli.stopping import Stop, stoppable
-from pgrl_cli.training.checkpoints import Checkpoint, restore, snapshot
-from pgrl_cli.training.checkpoints import runs_of as runs_of_checkpoint
+from pgrl_cli.training.checkpoints import Checkpoint, part_of, restore, snapshot
 from pgrl_cli.training.parts import Parts, Share
 from pgrl_cli.training.trainer import Runs, train
 from pgrl_cli.words import written
@@ -146,7 +145,10 @@ class _Stack:
         """Whether the state is between two epochs, and written down up to there."""
 
     def begin(self, resumed: Checkpoint | None) -> None:
-        self.parts, self.state = assemble(self.configs)
+        configs = self.configs
+        if resumed is not None:  # what they began from may have gone by now
+            configs = [config.model_copy(update={"init_from": None}) for config in configs]
+        self.parts, self.state = assemble(configs)
         places = runs_of(self.configs)
         for index, book in self.books.items():
             book.place, book.maximum_reward = places[index], _maximum_reward(book.config, self.parts, places[index])
@@ -187,8 +189,7 @@ class _Stack:
         """Pictures, last checkpoints and the mark that all is done."""
         whole = self.snapshot()
         last = [
-            (book.folder.checkpoints, runs_of_checkpoint(whole, book.place, {"books": {"0": book.kept()}}))
-            for book in self.going
+            (book.folder.checkpoints, part_of(whole, book.place, {"books": {"0": book.kept()}})) for book in self.going
         ]
         if self._is_a_runs_own and self.going and self.before_last is not None:
             last.insert(0, (self.keeper.folder, self.before_last))  # from here it can be made longer
@@ -196,8 +197,9 @@ class _Stack:
         self.each(Notebook.draw)
         try:
             self.keeper.settle()
-        except OSError as error:
-            raise NotWritten(f"a checkpoint could not be written: {error.filename}: {error.strerror}") from error
+        except Exception as error:
+            told = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else f"{error!r}"
+            raise NotWritten(f"a checkpoint could not be written: {told}") from error
         self.each(Notebook.complete)
         self.close(*self.going)
 
@@ -257,7 +259,7 @@ class _Stack:
 
     def _keep_boundary(self) -> None:
         """Write the last boundary down; where that fails, earlier checkpoints stay as they are."""
-        with suppress(OSError):
+        with suppress(Exception):
             self._hand_over()
             self.keeper.settle()
 

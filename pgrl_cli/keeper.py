@@ -29,13 +29,13 @@ class Keeper:
         self._awaited = False
         """Whether somebody waits for it, so that it must not rest."""
         self._closed = False
-        self._error: OSError | None = None
+        self._error: Exception | None = None
         self._thread: threading.Thread | None = None
 
     def keep(self, given: Sequence[tuple[Path, Checkpoint]], counting_on: Sequence[int] = ()) -> None:
         """Take checkpoints to write, each into its folder, and descriptors of files that they count on, to be closed.
 
-        Raises the OSError that an earlier one ended with.
+        Raises what an earlier one ended with, such as OSError.
         """
         with self._turn:
             if self._error is not None:
@@ -50,7 +50,7 @@ class Keeper:
             self._turn.notify_all()
 
     def settle(self) -> None:
-        """Wait until all is on the disk. Raises the OSError that one ended with."""
+        """Wait until all is on the disk. Raises what one ended with, such as OSError."""
         with self._turn:
             self._awaited = True
             self._turn.notify_all()
@@ -79,7 +79,7 @@ class Keeper:
                 checkpoints.write(given, counting_on)
                 for folder in dict.fromkeys(folder for folder, _ in given):
                     checkpoints.thin_out(folder, self.number_kept)
-            except OSError as found:
+            except Exception as found:  # whatever it is, who trains must hear of it
                 error = found
             finally:
                 _close(counting_on)

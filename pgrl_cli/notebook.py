@@ -275,7 +275,7 @@ class Notebook:
         return [(seeds[place], self.place.start + place) for place in places if self._alive[place]]
 
     def _bury(self, rows: Sequence[Mapping[str, Any]], record: Record) -> None:
-        """Note the seeds that can not go on, each with the first step that shows it, and why."""
+        """Note the seeds that cannot go on, each with the first step that shows it, and why."""
         skips = self.config.on_nonfinite == "skip"
         for row in rows:
             for name in NEEDED:
@@ -283,7 +283,8 @@ class Notebook:
                 for place in np.flatnonzero(self._alive & ~np.isfinite(values)).tolist():
                     fault = record.faults.get(self._run(place))
                     if skips and (fault is None or not fault.spoilt):
-                        self.skipped += name == "gradient_norm"
+                        if name == "gradient_norm":
+                            self.skipped += 1
                         continue
                     what = f"{name} is {values[place]}" if fault is None else fault.told
                     self._fail_seed(place, row["step"], f"{what}, at step {row['step']} (epoch {row['epoch']}); {HINT}")

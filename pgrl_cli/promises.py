@@ -185,7 +185,7 @@ def _unresolved(path: Path) -> list[Problem]:
     from pgrl_cli.resolution import resolve
 
     try:
-        resolve(layers_of(path.name, beside=path.parent))
+        resolve(layers_of(path.name, beside=path.parent), begun=True)
     except ConfigError as error:
         return [Problem(problem.message, str(path), problem.line) for problem in error.problems]
     return []

@@ -25,7 +25,7 @@ from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.policies import POLICIES
 from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, knobs, smallest_group
 from pgrl_cli.secrecy import holds_secret
-from pgrl_cli.starts import checkpoint_at, misfit_of
+from pgrl_cli.starts import checkpoint_at, misfit_of, path_or_run
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.words import DEAD, TABLES, every_knob, knobs_of, owners
@@ -55,14 +55,18 @@ class Resolved:
     overrides: tuple[str, ...] = ()
 
 
-def resolve(layers: Layers) -> Resolved:
-    """The config that the layers make. Raises ConfigError with every problem there is."""
-    return _Resolution(layers).resolved()
+def resolve(layers: Layers, *, begun: bool = False) -> Resolved:
+    """The config that the layers make, of a run that is to begin, or has begun: then what it began from may have gone.
+
+    Raises ConfigError with every problem there is.
+    """
+    return _Resolution(layers, begun).resolved()
 
 
 @dataclass
 class _Resolution:
     layers: Layers
+    begun: bool = False
     given: dict[str, Entry] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     wrong: set[str] = field(default_factory=set)
@@ -256,12 +260,12 @@ class _Resolution:
     def check_start(self, values: dict[str, Any], task: Task) -> None:
         """Where training starts from is a checkpoint that is there and fits; it is named in full."""
         entry = self.given.get("init_from")
-        if entry is None or entry.value is None or not self.fine("init_from"):
+        if self.begun or entry is None or entry.value is None or not self.fine("init_from"):
             return
         if values["init_from"] in ("None", "none"):
             self.tell("init_from", "came 'None' (text); write null to start from random parameters")
             return
-        found = checkpoint_at(entry.folder / values["init_from"])
+        found = checkpoint_at(path_or_run(values["init_from"], entry.folder))
         if isinstance(found, str):
             self.tell("init_from", found)
             return

@@ -10,7 +10,7 @@ from pgrl_cli import experiment, runs
 from pgrl_cli.config import Config, ConfigError, Problem
 from pgrl_cli.config.layers import layers_of
 from pgrl_cli.config.problems import listed
-from pgrl_cli.fingerprints import fingerprint
+from pgrl_cli.fingerprints import FREE, fingerprint
 from pgrl_cli.growing import Damaged, digest_up_to, positions_of
 from pgrl_cli.resolution import Resolved, resolve
 from pgrl_cli.runs import Run
@@ -22,10 +22,6 @@ from pgrl_cli.words import written
 
 SCHEDULES = {"learning_rate_decay": "learning_rate", "entropy_decay": "entropy_coefficient"}
 """Keys that bend something over the whole length of a run, and what they bend."""
-
-
-FREE = ("epochs", "checkpoint_period", "checkpoint_keep", "reward_timeout")
-"""Keys that may be typed when a run goes on."""
 Tell = Callable[[str], None]
 
 
@@ -50,8 +46,8 @@ def asked(folder: Run, overrides: Sequence[str]) -> Asked:
     """
     _refuse_what_is_no_run(folder.folder)
     file = str(folder.folder / "config.yaml")
-    before = resolve(layers_of(file, [])).config
-    resolved = resolve(layers_of(file, overrides))
+    before = resolve(layers_of(file, []), begun=True).config
+    resolved = resolve(layers_of(file, overrides), begun=True)
     if problems := list(_differences(before, resolved.config)):
         raise ConfigError(problems)
     return Asked(folder, resolved, before)
@@ -90,8 +86,8 @@ def resume(
 def newest(folder: Path, wanted: Mapping[int, tuple[Run, Config]], most: int) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint of at most so many epochs that all wanted runs can go on from, and why newer ones are not.
 
-    The runs are known by their places in the stack. A checkpoint serves where it is whole, was made with these
-    configs, and the files of the runs still begin with what they held when it was made.
+    Those are removed. The runs are known by their places in the stack. A checkpoint serves where it is whole, and the
+    files of the runs still begin with what they held when it was made. Raises ConfigError where the configs are others.
     """
     notes: list[str] = []
     for place in checkpoints.places(folder):
@@ -101,9 +97,11 @@ def newest(folder: Path, wanted: Mapping[int, tuple[Run, Config]], most: int) ->
             found = checkpoints.read(place)
             for index, (run, config) in wanted.items():
                 _refuse_what_does_not_fit(found.facts, index, run, config)
+            checkpoints.set_aside(folder, found.epoch)
             return found, notes
         except (CheckpointError, Damaged) as error:
             notes.append(f"not from {place.name}: {error}")
+    checkpoints.set_aside(folder, -1)
     return None, notes
 
 
@@ -113,7 +111,8 @@ def _refuse_what_does_not_fit(facts: Mapping[str, Any], index: int, run: Run, co
     if not isinstance(kept, dict):
         raise Damaged(f"it holds nothing of {run.folder.name}")
     if kept.get("config") != fingerprint(config):
-        raise Damaged(f"it was made with another config than {run.folder / 'config.yaml'}")
+        told = "is not what the run was made with: put it back as it was, or start a new run with it"
+        raise ConfigError([Problem(told, str(run.folder / "config.yaml"))])
     for name, position in positions_of(kept.get("files")).items():
         digest_up_to(run.folder / name, position)
 
@@ -136,7 +135,7 @@ def _differences(before: Config, config: Config) -> Iterator[Problem]:
     """Why a run of one config may not go on as one of another."""
     was, would = before.settings, config.settings
     if differ := [key for key in would if key not in FREE and was.get(key) != would[key]]:
-        fix = "start a new run for that; one that goes on may only be given more epochs"
+        fix = f"start a new run for that; one that goes on may only have other {listed(FREE)}"
         yield Problem(f"the run was made with another {listed(differ)}: {fix}", "--resume")
     if config.epochs < before.epochs:
         told = f"epochs: came {config.epochs}, but the run was made for {before.epochs}: it can only be made longer"

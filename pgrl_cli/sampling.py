@@ -1,4 +1,4 @@
-"""A finished run, used: responses with their probabilities and rewards, and the best of several attempts."""
+"""A run's policy, used: responses with their probabilities and rewards, and the best of several attempts."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -14,6 +14,7 @@ from pgrl_cli.config import Config, ConfigError, Problem
 from pgrl_cli.config.layers import layers_of
 from pgrl_cli.config.problems import listed
 from pgrl_cli.equations.attempts import best_of, best_of_samples
+from pgrl_cli.fingerprints import fingerprint
 from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import Run
 from pgrl_cli.training import checkpoints
@@ -34,6 +35,8 @@ class Trained:
     config: Config
     parts: Parts
     state: State
+    notes: tuple[str, ...] = ()
+    """Why it is not the last checkpoint's, where it is not."""
 
     @torch.no_grad()
     def responses(self, prompts: Tensor, count: int, draw: int = 0) -> Tensor:
@@ -66,25 +69,22 @@ class Trained:
 def trained(folder: Run, seed: int | None = None) -> Iterator[Trained]:
     """A run's policy; of a run with `seeds` that of one of them, the first unless it is named.
 
-    Raises ConfigError for a seed that the run has not, or where there is no whole checkpoint.
+    Raises ConfigError for a seed that the run has not, and where there is no whole checkpoint, or none of this config.
     """
     shown = str(folder.folder)
-    config = resolve(layers_of(str(folder.folder / "config.yaml"), [])).config
+    config = resolve(layers_of(str(folder.folder / "config.yaml"), []), begun=True).config
     seeds = config.run_seeds
     seed = seeds[0] if seed is None else seed
     if seed not in seeds:
         raise ConfigError([Problem(f"has no seed {seed}; it has {listed(seeds, 5)}", shown)])
-    problems = []
-    for place in checkpoints.places(folder.checkpoints):
-        try:
-            found = checkpoints.read(place)
-            break
-        except CheckpointError as error:
-            problems.append(Problem(str(error), shown))
-    else:
-        raise ConfigError(problems or [Problem("has no checkpoint yet", shown)])
+    place, found, problems = checkpoints.newest_whole(folder.checkpoints)
+    if found is None or place is None:
+        raise ConfigError([Problem(told, shown) for told in problems or ["has no checkpoint yet"]])
+    kept = found.facts.get("books", {}).get("0", {})
+    if kept.get("config") != fingerprint(config):
+        raise ConfigError([Problem(f"config.yaml is not what {place.name} was made with", shown)])
     if config.seeds is not None:
-        found = checkpoints.runs_of(found, seeds.index(seed), {})
+        found = checkpoints.part_of(found, seeds.index(seed), {})
     alone = config.model_copy(update={"seeds": None, "log_seeds": None, "seed": seed, "init_from": None})
     parts, state = assemble([alone])
     try:
@@ -92,7 +92,7 @@ def trained(folder: Run, seed: int | None = None) -> Iterator[Trained]:
     except CheckpointError as error:
         raise ConfigError([Problem(str(error), shown)]) from error
     with closing(parts):
-        yield Trained(alone, parts, state)
+        yield Trained(alone, parts, state, tuple(f"{told}; this is {place.name}" for told in problems))
 
 
 def prompts_of(told: Sequence[str], parts: Parts) -> Tensor:

@@ -1,73 +1,81 @@
 """Where training starts from instead of random parameters: the policy of a run that was trained before."""
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from pgrl_cli.config.problems import ConfigError, listed, short
 from pgrl_cli.config.schema import seeds_of
 from pgrl_cli.folders import config_of
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.runs import Run
+from pgrl_cli.store import resolved
 from pgrl_cli.training import checkpoints
 from pgrl_cli.training.checkpoints import CheckpointError
 
 POLICY = "policy."
 
 
+def path_or_run(word: str, folder: Path) -> Path:
+    """What a config calls a run: a path relative to it, or else an id or a name in its folder `runs`."""
+    path = folder / word
+    if not path.exists():
+        with suppress(ConfigError):
+            return resolved(word, folder / "runs", kind="run")
+    return path
+
+
 def checkpoint_at(path: Path) -> Path | str:
     """The last whole checkpoint of a run folder, or a checkpoint itself, in full; or what is wrong with the path."""
     path = path.absolute()
-    inside = path.parent.name == "checkpoints"
-    places = [path] if inside else checkpoints.places(Run(path).checkpoints)
+    shown = short(str(path), 200)
+    if path.parent.name == "checkpoints":
+        if not path.is_dir():
+            there = [place.name for place in checkpoints.places(path.parent)]
+            return f"there is no checkpoint {shown}; there is {listed(there, 5)}" if there else f"there is no {shown}"
+        return "; ".join(checkpoints.problems_of(path)) or path
     if not path.is_dir():
-        return f"there is no run folder {short(str(path), 200)}"
-    if not places:
-        return f"{short(str(path), 200)} has no checkpoint to start from"
-    problems = []
-    for place in places:
-        if not (wrong := checkpoints.problems_of(place)):
-            return place
-        problems += wrong
-    return "; ".join(problems)
+        return f"there is no run folder {shown}, nor a run of that name in runs"
+    place, _, problems = checkpoints.newest_whole(Run(path).checkpoints)
+    return place or "; ".join(problems) or f"{shown} has no checkpoint to start from"
+
+
+class Start:
+    """The parameters of a checkpoint's policy: of a run with `seeds` each seed's own."""
+
+    def __init__(self, place: Path):
+        """Read a checkpoint. Raises CheckpointError, and ConfigError where its run has no config."""
+        found = checkpoints.read(place).tensors
+        self.place = place
+        self.tensors = {name.removeprefix(POLICY): t for name, t in found.items() if name.startswith(POLICY)}
+        config = config_of(place.parents[1])
+        self.seeds = None if config.get("seeds") is None else seeds_of(config)
+
+    @torch.no_grad()
+    def give(self, policy: Policy, seed: int) -> None:
+        """Give a policy these parameters, of several seeds its own seed's."""
+        for name, parameter in policy.named_parameters():
+            tensor = self.tensors[name] if self.seeds is None else self.tensors[name][self.seeds.index(seed)]
+            parameter.copy_(tensor)
+
+    def misfit(self, policy: Policy, seeds: Sequence[int]) -> str | None:
+        """Why a policy of these seeds cannot start here; None where it can."""
+        if self.seeds is not None and (strangers := [seed for seed in seeds if seed not in self.seeds]):
+            return f"{self.place} has no seed {listed(strangers, 5)}; it has {listed(self.seeds, 5)}"
+        wanted = {name: list(parameter.shape) for name, parameter in policy.named_parameters()}
+        there = {name: list(tensor.shape)[self.seeds is not None :] for name, tensor in self.tensors.items()}
+        differ = [name for name in sorted(wanted.keys() | there.keys()) if wanted.get(name) != there.get(name)]
+        told = [
+            f"{name} is {there.get(name, 'not there')}, and here {wanted.get(name, 'not there')}" for name in differ
+        ]
+        return f"{self.place} holds another policy: {'; '.join(told)}" if told else None
 
 
 def misfit_of(place: Path, policy: Policy, seeds: Sequence[int]) -> str | None:
     """Why a policy of these seeds cannot start from a checkpoint; None where it can."""
     try:
-        known = _seeds_at(place)
-        tensors = _parameters_at(place)
+        return Start(place).misfit(policy, seeds)
     except (ConfigError, CheckpointError) as error:
         return str(error)
-    if known is not None and (strangers := [seed for seed in seeds if seed not in known]):
-        return f"{place} has no seed {listed(strangers, 5)}; it has {listed(known, 5)}"
-    wanted = {name: list(parameter.shape) for name, parameter in policy.named_parameters()}
-    there = {name: list(tensor.shape)[known is not None :] for name, tensor in tensors.items()}
-    if wanted != there:
-        return f"{place} holds another policy: its parameters are {there}, and here they are {wanted}"
-    return None
-
-
-@torch.no_grad()
-def start(policy: Policy, place: Path, seed: int) -> None:
-    """Give a policy the parameters of a checkpoint, of a run with `seeds` those of its own seed."""
-    known, tensors = _seeds_at(place), _parameters_at(place)
-    for name, parameter in policy.named_parameters():
-        tensor = tensors[name] if known is None else tensors[name][known.index(seed)]
-        parameter.copy_(tensor)
-
-
-@lru_cache(maxsize=4)
-def _parameters_at(place: Path) -> Mapping[str, Tensor]:
-    found = checkpoints.read(place).tensors
-    return {name.removeprefix(POLICY): tensor for name, tensor in found.items() if name.startswith(POLICY)}
-
-
-@lru_cache(maxsize=4)
-def _seeds_at(place: Path) -> tuple[int, ...] | None:
-    """The seeds along the run axis of a checkpoint's tensors; None where they have none."""
-    config = config_of(place.parents[1])
-    return None if config.get("seeds") is None else seeds_of(config)

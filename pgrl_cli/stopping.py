@@ -5,9 +5,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
-ASKING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE = 1.0
 """Seconds that an epoch may take to end after a signal, before it is broken off."""
 
@@ -25,12 +25,19 @@ class Stop:
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self.leaving = False
+        """Whether Stopped was raised: what is left to do is short, and must not be broken off."""
 
     def check(self) -> None:
         """Between two epochs: stop here if asked to. Raises Stopped."""
         if self.signal is not None:
-            signal.setitimer(signal.ITIMER_REAL, 0)  # what is left to do is short, and must not be broken off
-            raise Stopped(self.signal)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            self.leave(self.signal)
+
+    def leave(self, number: int) -> NoReturn:
+        """Stop here. Raises Stopped."""
+        self.leaving = True
+        raise Stopped(number)
 
 
 @contextmanager
@@ -68,13 +75,16 @@ def stoppable() -> Iterator[Stop]:
     stop = Stop()
 
     def ask(number: int, _: FrameType | None) -> None:
+        if stop.leaving:
+            return
         if stop.signal is not None:
-            raise Stopped(stop.signal)
+            stop.leave(stop.signal)
         stop.signal = number
         signal.setitimer(signal.ITIMER_REAL, PATIENCE)
 
     def lose_patience(*_: Any) -> None:
-        raise Stopped(stop.signal or signal.SIGINT)
+        if not stop.leaving:
+            stop.leave(stop.signal or signal.SIGINT)
 
     with _handled(ask, ASKING), _handled(lose_patience, [signal.SIGALRM]):
         try:

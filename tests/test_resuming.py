@@ -12,13 +12,14 @@ from contextlib import suppress
 import pytest
 import torture
 
-from pgrl_cli import resuming, runs
+from pgrl_cli import keeper, resuming, runs, sampling
 from pgrl_cli.config import ConfigError
 from pgrl_cli.config.layers import layers_from
 from pgrl_cli.experiment import Interrupted, RunFailed, run
 from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import InUse, Run
 from pgrl_cli.stopping import Stopped
+from pgrl_cli.verification import faults_of
 
 KEYS = {
     "name": "short",
@@ -43,13 +44,28 @@ def stopped(folder, after, error=KeyboardInterrupt, **keys):
     """A run that was stopped after so many epochs."""
 
     def watch(done, mean_reward):
-        time.sleep(0.05)  # the disk keeps up, so that no checkpoint is passed over
+        written(folder, done, keys)
         if done == after:
             raise error
 
     with pytest.raises((Interrupted, RunFailed)) as failure:
         run(resolve(layers_from(KEYS | keys)), folder, watch=watch)
     return failure.value.run
+
+
+def written(folder, done, keys=KEYS):
+    """Wait for the checkpoint of an epoch, so that none is passed over."""
+    due = (KEYS | keys)["checkpoint_period"] == 1 and done < (KEYS | keys)["epochs"]
+    deadline = time.monotonic() + 20
+    while due and not list(folder.glob(f"*/checkpoints/epoch-{done:06d}")) and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
+def soon():
+    """Two seconds, on a machine that starts Python with torch within one; under load as much longer."""
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import torch"], check=True)
+    return 2 * max(1.0, time.monotonic() - began)
 
 
 def resumed(folder, *overrides, notes=None):
@@ -226,14 +242,47 @@ def test_a_run_that_would_become_another_is_refused_with_the_reason(tmp_path, ke
     assert torture.evidence(short.folder) == before
 
 
-def test_a_config_that_was_changed_by_hand_does_not_go_on_from_the_checkpoint(tmp_path):
+def test_a_config_that_was_changed_by_hand_is_refused_and_nothing_is_thrown_away(tmp_path):
     broken = stopped(tmp_path, 5)
     file = broken.folder / "config.yaml"
     file.write_text(file.read_text().replace("learning_rate: 0.001", "learning_rate: 0.002"))
+    before = torture.evidence(broken.folder)
+    with pytest.raises(ConfigError, match="is not what the run was made with: put it back"):
+        resumed(broken)
+    with pytest.raises(ConfigError, match="is not what epoch-000005 was made with"), sampling.trained(broken):
+        pass
+    assert torture.evidence(broken.folder) == before
+
+
+def test_a_run_that_starts_over_and_is_stopped_goes_on_from_its_new_checkpoints(tmp_path):
+    whole = trained(tmp_path / "whole")
+    broken = stopped(tmp_path / "broken", 7)
+    metrics = broken.folder / "metrics.jsonl"
+    metrics.write_bytes(b"?" + metrics.read_bytes()[1:])
+
+    def watch(done, mean_reward):
+        written(tmp_path / "broken", done)
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted):
+        resuming.resume(resuming.asked(broken, []), watch=watch)
     notes = []
     resumed(broken, notes=notes)
-    assert "made with another config" in notes[0]
-    assert notes[-1] == "from the start: there is no checkpoint to go on from"
+    assert notes == ["going on after 3 of 9 epochs"]
+    assert same(whole, broken)
+
+
+def test_a_run_outlives_the_one_that_it_started_from(tmp_path):
+    first = trained(tmp_path / "first")
+    keys = {"init_from": str(first.folder)}
+    whole, broken = trained(tmp_path / "whole", **keys), stopped(tmp_path / "broken", 4, **keys)
+    shutil.rmtree(first.folder)
+    resumed(broken)
+    assert same(whole, broken)
+    assert faults_of(broken.folder) == []
+    with sampling.trained(broken) as policy:
+        assert policy.state.epoch == 9
 
 
 # Whose run it is
@@ -331,7 +380,8 @@ def test_a_signal_ends_a_run_within_two_seconds_with_a_checkpoint(tmp_path, numb
     asked = time.monotonic()
     child.send_signal(number)
     out, err = child.communicate(timeout=30)
-    assert time.monotonic() - asked < 2
+    took = time.monotonic() - asked
+    assert took < soon()
     (folder,) = tmp_path.iterdir()
     assert (child.returncode, out) == (code, "")
     assert err.splitlines()[-1] == f"interrupted; what was finished is kept; to go on: pgrl train --resume {folder}"
@@ -358,7 +408,8 @@ def test_a_signal_breaks_an_epoch_off_that_does_not_end_and_what_was_before_it_g
     child.send_signal(signal.SIGTERM)
     _, err = child.communicate(timeout=30)
     assert (child.returncode, "Traceback" in err) == (143, False)
-    assert time.monotonic() - asked < 2
+    took = time.monotonic() - asked
+    assert took < soon()
     (folder,) = (tmp_path / "runs").iterdir()
     assert Run(folder).status()["status"] == "interrupted"
     (tmp_path / "go").touch()
@@ -391,7 +442,32 @@ def test_a_signal_in_the_middle_of_an_epoch_goes_back_to_the_last_whole_one(tmp_
     assert same(whole, broken)
 
 
+def test_more_signals_while_a_run_stops_change_nothing(tmp_path):
+    words = ["train", "-c", "lecture/centered_clipped", "epochs=100000", "--runs-dir", str(tmp_path)]
+    child = subprocess.Popen(torture.pgrl(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for_epochs(tmp_path, child)
+    for _ in range(6):
+        child.send_signal(signal.SIGTERM)
+        time.sleep(0.01)
+    _, err = child.communicate(timeout=30)
+    (folder,) = tmp_path.iterdir()
+    assert (child.returncode, Run(folder).status()["status"]) == (143, "interrupted")
+    assert "to go on: pgrl train --resume" in err
+
+
 # Faults
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError("no more")])
+def test_a_checkpoint_that_cannot_be_written_fails_the_run_and_hangs_nothing(tmp_path, monkeypatch, error):
+    def broken(given, counting_on):
+        raise error
+
+    monkeypatch.setattr(keeper.checkpoints, "write", broken)
+    with pytest.raises(RunFailed, match=r"No space|no more"):
+        trained(tmp_path)
+    (folder,) = tmp_path.iterdir()
+    assert Run(folder).status()["status"] == "failed"
 
 
 def test_a_failed_run_keeps_its_last_good_checkpoint(tmp_path):
@@ -435,9 +511,9 @@ def test_a_deleted_folder_ends_the_run_and_does_not_come_back(tmp_path):
 
 @pytest.mark.parametrize(("kind", "kills"), [("run", 2), ("seeds", 1)])
 def test_a_run_that_is_killed_at_any_instant_goes_on_to_the_same_bytes(tmp_path, kind, kills):
-    torture.tortured(kind, kills, tmp_path, seed=1)
+    assert torture.tortured(kind, kills, tmp_path, seed=1) > 0  # died before their end
 
 
 @pytest.mark.parametrize("kind", ["sweep", "processes"])
 def test_a_sweep_that_is_killed_goes_on_from_its_checkpoints_to_the_same_bytes(tmp_path, kind):
-    torture.tortured(kind, 1, tmp_path, seed=2)
+    assert torture.tortured(kind, 1, tmp_path, seed=2) > 0

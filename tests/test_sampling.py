@@ -126,6 +126,7 @@ def test_a_damaged_last_checkpoint_gives_way_to_the_one_before_it_and_none_is_to
     (folder.checkpoints / "epoch-000004" / "tensors.safetensors").write_bytes(b"")
     with sampling.trained(folder) as policy:
         assert policy.state.epoch == 3
+    assert "tensors.safetensors" in pgrl("sample", str(folder.folder))[2]
     (folder.checkpoints / "epoch-000003" / "state.json").write_bytes(b"")
     with pytest.raises(ConfigError, match="tensors"), sampling.trained(folder):
         pass
@@ -136,6 +137,16 @@ def test_a_reward_of_ones_own_scores_samples_too(tmp_path):
     folder = trained(tmp_path, reward_fn="mine.py:points")
     samples = json.loads(pgrl("sample", str(folder.folder), "--json")[1])["samples"]
     assert all(each["reward"] == sum(each["response"]) for sample in samples for each in sample["responses"])
+    assert "best of k" not in pgrl("sample", str(folder.folder))[1]
+    assert "best of k" in pgrl("sample", str(folder.folder), "--attempts")[1]
+
+
+def test_a_run_can_be_named_where_a_new_one_starts_from_it(tmp_path):
+    trained(tmp_path, name="first")
+    code, out, err = pgrl("train", "--config", "lecture/two_state", "init_from=first", "epochs=1")
+    assert (code, out) == (2, "")
+    assert "holds another policy" in err
+    assert pgrl("train", "--config", "lecture/centered_naive", "init_from=first", "epochs=1", "-q")[0] == 0
 
 
 # init_from

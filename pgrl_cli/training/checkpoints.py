@@ -77,10 +77,15 @@ def _tensors_of(state: State) -> dict[str, Tensor]:
 def restore(state: State, checkpoint: Checkpoint) -> None:
     """Put a state where a checkpoint stood. Raises CheckpointError where the tensors are not those of this state."""
     reference = any(name.startswith("reference.") for name in checkpoint.tensors)
-    state.reference = frozen_copy(state.policy) if reference else None
     stopped = checkpoint.tensors.get("stopped")
-    state.stopped = None if stopped is None else torch.zeros_like(stopped, device=state.parameters.device)
-    expected = _tensors_of(state)
+    wanted = replace(
+        state,
+        reference=frozen_copy(state.policy) if reference else None,
+        stopped=None
+        if stopped is None
+        else torch.zeros(state.parameters.shape[:-1], dtype=torch.bool, device=state.parameters.device),
+    )
+    expected = _tensors_of(wanted)
     if strange := sorted(expected.keys() ^ checkpoint.tensors.keys()):
         raise CheckpointError(f"{TENSORS} does not fit this config: {', '.join(strange[:5])}")
     for name, tensor in expected.items():
@@ -90,10 +95,11 @@ def restore(state: State, checkpoint: Checkpoint) -> None:
             raise CheckpointError(f"{TENSORS} does not fit this config: {name} is {there}, and should be {here}")
     for name, tensor in expected.items():
         tensor.copy_(checkpoint.tensors[name])
+    state.reference, state.stopped = wanted.reference, wanted.stopped
     state.epoch, state.steps = checkpoint.epoch, checkpoint.steps
 
 
-def runs_of(checkpoint: Checkpoint, runs: slice | int | None, facts: Mapping[str, Any]) -> Checkpoint:
+def part_of(checkpoint: Checkpoint, runs: slice | int | None, facts: Mapping[str, Any]) -> Checkpoint:
     """The part of a stack's checkpoint that belongs to some of its runs, as if they had trained alone."""
     if runs is None:
         return replace(checkpoint, facts=facts)
@@ -246,6 +252,24 @@ def thin_out(folder: Path, keep: int) -> None:
         shutil.rmtree(gone, ignore_errors=True)
     for left in folder.glob(".epoch-*"):
         shutil.rmtree(left, ignore_errors=True)
+
+
+def newest_whole(folder: Path) -> tuple[Path | None, Checkpoint | None, list[str]]:
+    """The newest checkpoint that is whole, where it lies, and what is wrong with newer ones."""
+    problems: list[str] = []
+    for place in places(folder):
+        try:
+            return place, read(place), problems
+        except CheckpointError as error:
+            problems.append(str(error))
+    return None, None, problems
+
+
+def set_aside(folder: Path, beyond: int) -> None:
+    """Remove the checkpoints beyond an epoch: a run that goes on from there writes others."""
+    for place in places(folder):
+        if epoch_of(place.name) > beyond:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def problems_of(place: Path) -> list[str]:

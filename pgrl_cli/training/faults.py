@@ -16,8 +16,6 @@ from pgrl_cli.training.rollouts import Rollout
 class Fault(NamedTuple):
     """What made a run's gradient unusable."""
 
-    step: int
-    """The optimizer step, which did not move the run."""
     told: str
     """The term and its values, in words."""
     spoilt: bool
@@ -26,7 +24,7 @@ class Fault(NamedTuple):
 
 @torch.no_grad()
 def fault(parts: Parts, state: State, rollout: Rollout, objective: Objective, norm: Tensor, run: int | None) -> Fault:
-    """The first thing on the way from the reward to the gradient that is not finite: of a run of a stack, or alone."""
+    """What is not finite of a run of a stack, or alone: the policy, else the first on the way to the gradient."""
     own = {name: _of(tensor, run, name) for name, tensor in rollout.items()} | {
         "log_probs": _of(objective.log_probs, run)
     }
@@ -34,11 +32,14 @@ def fault(parts: Parts, state: State, rollout: Rollout, objective: Objective, no
     if not _finite(own["log_probs"]):
         parameters = _range(_of(state.parameters, run))
         told = f"the policy is not finite: its log-probs are {_range(own['log_probs'])}, of parameters {parameters}"
-        return Fault(state.steps, told, True)
-    return Fault(state.steps, _told(parts, own, _alone(objective, run), knobs, _of(norm, run)), False)
+        return Fault(told, True)
+    kl = None if objective.kl is None else _of(objective.kl, run)
+    return Fault(_told(parts, own, kl, _of(objective.entropies, run), knobs, _of(norm, run)), False)
 
 
-def _told(parts: Parts, own: Rollout, objective: Objective, knobs: Mapping[str, object], norm: Tensor) -> str:
+def _told(
+    parts: Parts, own: Rollout, kl: Tensor | None, entropies: Tensor, knobs: Mapping[str, object], norm: Tensor
+) -> str:
     rewards, shaped, advantages = own["task_rewards"], own["rewards"], own["advantages"]
     log_probs = own["log_probs"]
     if not _finite(rewards):
@@ -55,13 +56,12 @@ def _told(parts: Parts, own: Rollout, objective: Objective, knobs: Mapping[str, 
     if not _finite(policy_loss):
         of = f"advantages {_range(advantages)}, log-ratios to the old policy {_range(moved)}"
         return f"the policy loss is {policy_loss.item():g}: token losses {_range(losses)}, {of}"
-    kl = objective.kl
     if kl is not None and not _finite(kl):
         apart = log_probs - own["reference_log_probs"]
         return f"the KL is {kl.item():g}: log-ratios to the reference {_range(apart)}"
-    entropy = token_mean(objective.entropies.expand(log_probs.shape), mask)
+    entropy = token_mean(entropies.expand(log_probs.shape), mask)
     if not _finite(entropy):
-        return f"the entropy is {entropy.item():g}: of tokens {_range(objective.entropies)}"
+        return f"the entropy is {entropy.item():g}: of tokens {_range(entropies)}"
     terms = [f"policy loss {policy_loss.item():g}"]
     terms += [] if kl is None else [f"{_weight(knobs, 'kl_coefficient')} times the KL {kl.item():g}"]
     terms.append(f"{_weight(knobs, 'entropy_coefficient')} times the entropy {entropy.item():g}")
@@ -71,14 +71,6 @@ def _told(parts: Parts, own: Rollout, objective: Objective, knobs: Mapping[str, 
 def _weight(knobs: Mapping[str, object], name: str) -> str:
     value = knobs[name]
     return f"{value.item() if isinstance(value, Tensor) else value:g}"
-
-
-def _alone(objective: Objective, run: int | None) -> Objective:
-    kl = None if objective.kl is None else _of(objective.kl, run)
-    loss, entropies, log_probs = (
-        _of(value, run) for value in (objective.loss, objective.entropies, objective.log_probs)
-    )
-    return Objective(loss, kl, entropies, log_probs)
 
 
 def _of(tensor: Tensor, run: int | None, name: str = "") -> Tensor:

@@ -49,6 +49,11 @@ def test_of_right_and_wrong_samples_it_is_the_estimate_of_chen_and_others(right,
 
 def test_leading_axes_are_kept_and_too_few_samples_are_refused():
     rewards = torch.arange(12.0).view(2, 2, 3)
-    assert torch.allclose(best_of_samples(rewards, 3), rewards.amax(dim=-1))
+    assert torch.allclose(best_of_samples(rewards, 3), rewards.amax(dim=-1).double())
+    assert best_of_samples(torch.tensor([1, 2, 3]), 2).item() == pytest.approx((2 + 3 + 3) / 3)
+    assert best_of_samples(torch.tensor([True, False]), 1).item() == pytest.approx(0.5)
+    for refused in (lambda: best_of_samples(rewards, 0), lambda: best_of(rewards, rewards, 0)):
+        with pytest.raises(ValueError, match="0 attempts"):
+            refused()
     with pytest.raises(ValueError, match="3 samples cannot tell what 4 attempts earn"):
         best_of_samples(rewards, 4)

@@ -14,11 +14,11 @@ from pgrl_cli.resolution import resolve
 from pgrl_cli.training.checkpoints import (
     CheckpointError,
     epoch_of,
+    part_of,
     places,
     problems_of,
     read,
     restore,
-    runs_of,
     snapshot,
     thin_out,
     write,
@@ -93,12 +93,12 @@ def test_the_same_run_writes_the_same_bytes(tmp_path):
 def test_a_part_of_a_stack_is_the_checkpoint_of_the_run_alone(tmp_path):
     _, state = after(3, configured(seeds=[4, 5, 6], dtype="float64"))
     _, alone = after(3, configured(seed=5, dtype="float64"))
-    part, own = runs_of(snapshot(state, {}), 1, {}), snapshot(alone, {})
+    part, own = part_of(snapshot(state, {}), 1, {}), snapshot(alone, {})
     assert part.tensors.keys() == own.tensors.keys()
     for name, tensor in own.tensors.items():
         assert part.tensors[name].shape == tensor.shape
         assert torch.allclose(part.tensors[name], tensor, atol=1e-9, rtol=0)
-    assert runs_of(snapshot(state, {}), slice(1, 3), {}).tensors["policy.embedding"].shape[0] == 2
+    assert part_of(snapshot(state, {}), slice(1, 3), {}).tensors["policy.embedding"].shape[0] == 2
 
 
 @pytest.mark.parametrize("file", ["state.json", "tensors.safetensors"])
@@ -195,11 +195,12 @@ def test_hostile_tensors_are_refused_even_with_a_digest_that_fits(whole, header)
 )
 def test_a_checkpoint_of_another_config_is_refused_and_changes_nothing(whole, keys, told):
     _, state = assemble([configured(**keys)])
+    reference, stopped = state.reference, state.stopped
     before = state.parameters.clone()
     with pytest.raises(CheckpointError, match=told):
         restore(state, read(whole))
     assert torch.equal(state.parameters, before)
-    assert state.epoch == 0
+    assert (state.epoch, state.reference, state.stopped) == (0, reference, stopped)
 
 
 def test_the_newest_stay_and_remains_of_broken_writes_go(tmp_path):

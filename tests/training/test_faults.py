@@ -11,6 +11,7 @@ from pgrl_cli.config.layers import layers_from
 from pgrl_cli.experiment import RunFailed, run
 from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import Run
+from pgrl_cli.training import checkpoints
 from pgrl_cli.training.trainer import train
 
 SHORT = {"epochs": 6, "steps_per_epoch": 4, "name": "x"}
@@ -59,6 +60,12 @@ def test_the_run_stops_with_parameters_that_are_finite_and_keeps_its_last_good_c
     folder = failure.value.run
     assert folder.status()["status"] == "failed"
     assert "times the KL" in folder.status()["error"]
+    failed_at = folder.metrics()[-1]["epoch"]
+    if failed_at > 0:
+        (place,) = folder.checkpoints.iterdir()
+        tensors = checkpoints.read(place).tensors
+        assert place.name == f"epoch-{failed_at:06d}"
+        assert all(tensor.isfinite().all() for tensor in tensors.values())
 
 
 def test_a_failure_in_a_later_epoch_leaves_the_epochs_before_it_as_a_checkpoint(tmp_path):
