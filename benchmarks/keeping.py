@@ -71,7 +71,7 @@ def taken_up(words: Sequence[str]) -> float:
             raise KeyboardInterrupt
 
         with suppress(experiment.Interrupted):
-            resuming.resume(resuming.asked(broken, []), watch=note)
+            resuming.resume(resuming.asked_for(broken, []), watch=note)
         return went_on[0]
 
 

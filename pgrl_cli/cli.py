@@ -148,7 +148,7 @@ def _gone_on(word: str, overrides: list[str] | None, runs_dir: Path, silent: boo
     from pgrl_cli.runs import Run
     from pgrl_cli.store import resolved
 
-    asked = resuming.asked(Run(resolved(word, runs_dir)), overrides or [])
+    asked = resuming.asked_for(Run(resolved(word, runs_dir)), overrides or [])
     with progress(asked.config.name, asked.config.epochs, silent) as watch:
         return resuming.resume(asked, command=["pgrl", *sys.argv[1:]], watch=watch, tell=note)
 

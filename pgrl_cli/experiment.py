@@ -142,7 +142,9 @@ class _Stack:
         self.boundary: Checkpoint | None = None
         """Where all stood between two epochs, the last time that it was noted."""
         self.between = False
-        """Whether the state is between two epochs, and written down up to there."""
+        """Whether all epochs that are done are written down."""
+        self.stopped: torch.Tensor | None = None
+        """The state's, when the last epoch was written down."""
 
     def begin(self, resumed: Checkpoint | None) -> None:
         configs = self.configs
@@ -158,7 +160,7 @@ class _Stack:
         restore(self.state, resumed)
         for index, book in self.books.items():
             book.take_up(resumed.facts["books"][str(index)])
-        self.boundary, self.between = resumed, True
+        self.boundary, self.between, self.stopped = resumed, True, self.state.stopped
 
     def train(self, watch: Watch, stop: Stop) -> None:
         config, parts, state = self.configs[0], self.parts, self.state
@@ -166,18 +168,17 @@ class _Stack:
             stop.check()
             record = None
             for record in train(parts, config, state):
+                self.between = False
                 for share, error in record.failures.items():
                     for book in [book for book in self.going if _begins_in(parts.shares[share], book.place)]:
                         self.fail(book, error)
                 self.each(Notebook.take, record)
                 if not self.going:
                     return
-                self.between = True
+                self.between, self.stopped = True, state.stopped
                 self.note_boundary(sum(record.seconds.values()))
                 watch(record.epoch + 1, _mean_reward(self.going))
                 stop.check()
-                self.between = False
-            self.between = True
             if record is None:  # taken up at its end
                 return
             with torch.no_grad():
@@ -205,11 +206,12 @@ class _Stack:
 
     def interrupt(self, exit_code: int) -> None:
         """Keep a checkpoint of the last epoch that was finished, and mark what is not done."""
-        if self.between:
+        whole = self.between and not self._is_moved
+        if whole:
             self.boundary = self.snapshot()
         if self.boundary is not None and self.going:
             for index, book in self.books.items():
-                if book in self.going and not self.between:
+                if book in self.going and not whole:
                     book.cut_back(self.boundary.facts["books"][str(index)])
             self._keep_boundary()
         for book in self.going:
@@ -251,6 +253,12 @@ class _Stack:
         for book in books:
             self.going.remove(book)
             self.ended(book)
+
+    @property
+    def _is_moved(self) -> bool:
+        """Whether an epoch that is not done has changed the state already: sampling and scoring do not."""
+        state = self.state
+        return state.steps != state.epoch * self.configs[0].steps_per_epoch or state.stopped is not self.stopped
 
     @property
     def _is_a_runs_own(self) -> bool:

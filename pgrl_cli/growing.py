@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
+from pgrl_cli.config.files import opened
 from pgrl_cli.runs import Run, appended
 
 KEPT = ("metrics.jsonl", "samples.jsonl", "train.log")
@@ -56,11 +57,23 @@ class Growing:
         return Position(self._bytes, self._digest.copy().hexdigest())
 
 
+def cut_torn_line(path: Path) -> None:
+    """Cut off what follows the last line end of a file, if anything does. Raises OSError."""
+    if not path.is_file() or path.is_symlink():
+        return
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - BLOCK))
+        tail = file.read()
+        if tail and not tail.endswith(b"\n"):
+            file.truncate(size - len(tail) + tail.rfind(b"\n") + 1)
+
+
 def digest_up_to(path: Path, position: Position) -> Any:
     """The running SHA-256 of a file up to a position. Raises Damaged where it is not what it was, and OSError."""
     digest, left = sha256(), position.bytes
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             while left and (block := file.read(min(left, BLOCK))):
                 digest.update(block)
                 left -= len(block)
@@ -86,6 +99,7 @@ class Lines:
                 return growing
 
             self.metrics, self.samples, self.log = (opened(name) for name in KEPT)
+            cut_torn_line(run.folder / "timing.jsonl")
             self.timing = stack.enter_context(appended(run.folder / "timing.jsonl"))
             self._stack = stack.pop_all()
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -135,9 +136,8 @@ class Notebook:
         self._start()
 
     def _start(self) -> None:
-        segments = list(runs.read_lines(self.folder.folder / "timing.jsonl"))
-        self._spent = sum(line["seconds"] for line in segments)
-        self.segment = 1 + max((line["segment"] for line in segments), default=0)
+        self._spent, segments = spent(self.folder.folder / "timing.jsonl")
+        self.segment = 1 + segments
         self.status = "running"
         self._began = time.perf_counter()
         self.folder.mark("running", started=self.started, segment=self.segment)
@@ -147,7 +147,8 @@ class Notebook:
         assert self._lines is not None
         files = {name: asdict(position) for name, position in self._lines.positions.items()}
         failures = {str(place): told for place, told in sorted(self.failures.items())}
-        return {"config": self.fingerprint, "files": files, "failures": failures, "skipped": self.skipped}
+        told = {"config": self.fingerprint, "epochs": self.config.epochs, "files": files}
+        return told | {"failures": failures, "skipped": self.skipped}
 
     def descriptors(self) -> list[int]:
         """Of the files that a checkpoint counts on; whoever takes them closes them."""
@@ -348,6 +349,15 @@ def written_epochs(folder: Run, config: Config) -> Iterator[list[dict[str, Any]]
         yield [
             {name: value if name in PLAIN else number(name, value) for name, value in line.items()} for line in lines
         ]
+
+
+def spent(timing: Path) -> tuple[float, int]:
+    """The seconds that a run has taken so far, and in how many segments, as far as its timing.jsonl can be read."""
+    try:
+        lines = list(runs.read_lines(timing))
+        return sum(float(line["seconds"]) for line in lines), max((int(line["segment"]) for line in lines), default=0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0.0, 1  # nothing else depends on it
 
 
 def _text(line: str) -> bytes:

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from pgrl_cli.config import Config, ConfigError, Problem
 from pgrl_cli.config.layers import layers_of
 from pgrl_cli.config.problems import listed
 from pgrl_cli.fingerprints import FREE, fingerprint
-from pgrl_cli.growing import Damaged, digest_up_to, positions_of
+from pgrl_cli.growing import KEPT, Damaged, digest_up_to, positions_of
 from pgrl_cli.resolution import Resolved, resolve
 from pgrl_cli.runs import Run
 from pgrl_cli.secrecy import redacted
@@ -30,6 +31,7 @@ class Asked:
     """A run that is to go on, and as what."""
 
     folder: Run
+    overrides: tuple[str, ...]
     resolved: Resolved
     before: Config
     """What it was made for."""
@@ -39,7 +41,7 @@ class Asked:
         return self.resolved.config
 
 
-def asked(folder: Run, overrides: Sequence[str]) -> Asked:
+def asked_for(folder: Run, overrides: Sequence[str]) -> Asked:
     """What it means that a run goes on; `epochs=N` makes it longer.
 
     Raises ConfigError where the folder is no run's, or the run may not become that.
@@ -50,7 +52,7 @@ def asked(folder: Run, overrides: Sequence[str]) -> Asked:
     resolved = resolve(layers_of(file, overrides), begun=True)
     if problems := list(_differences(before, resolved.config)):
         raise ConfigError(problems)
-    return Asked(folder, resolved, before)
+    return Asked(folder, tuple(overrides), resolved, before)
 
 
 def resume(
@@ -64,45 +66,65 @@ def resume(
 
     Raises InUse where another process has the run, and what `experiment.run` raises.
     """
-    folder, config, before = asked.folder, asked.config, asked.before
+    folder = asked.folder
     with stoppable() as stop, runs.held(folder.folder):
+        asked = asked_for(folder, asked.overrides)  # who held it before may have made it longer
+        config, before = asked.config, asked.before
         runs.refuse_one_in_use(folder)
         status = folder.status_or_nothing()
-        if status.get("status") == "completed" and config.epochs == before.epochs:
-            tell(f"it is complete, with {before.epochs} epochs; epochs={2 * before.epochs} would make it longer")
+        if status.get("status") == "completed" and status.get("epochs") == config.epochs:
+            tell(f"it is complete, with {config.epochs} epochs; epochs={2 * config.epochs} would make it longer")
             return folder, None
         experiment.refuse_a_missing_gpu(asked.resolved)
-        # The last epoch of a shorter run was written as the last; in a longer one it is written otherwise.
-        most = config.epochs if config.epochs == before.epochs else before.epochs - 1
-        found, notes = newest(folder.checkpoints, {0: (folder, config)}, most)
+        found, notes = newest(folder.checkpoints, {0: (folder, config)})
         for note in notes:
             tell(note)
         place = "from the start: there is no checkpoint to go on from"
         tell(place if found is None else f"going on after {found.epoch} of {config.epochs} epochs")
+        if found is None and notes:
+            tell(f"what it had written is kept in {_put_aside(folder)}")
+        folder.mark("running", started=status.get("started"))  # from here on it is not what it was
         _write_down(folder, config, before, command)
         return experiment.trained(folder, config, stop, watch, found, status.get("started"))
 
 
-def newest(folder: Path, wanted: Mapping[int, tuple[Run, Config]], most: int) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint of at most so many epochs that all wanted runs can go on from, and why newer ones are not.
+def newest(folder: Path, wanted: Mapping[int, tuple[Run, Config]]) -> tuple[Checkpoint | None, list[str]]:
+    """The newest checkpoint that all wanted runs can go on from, and why newer ones are not.
 
     Those are removed. The runs are known by their places in the stack. A checkpoint serves where it is whole, and the
     files of the runs still begin with what they held when it was made. Raises ConfigError where the configs are others.
     """
     notes: list[str] = []
     for place in checkpoints.places(folder):
-        if checkpoints.epoch_of(place.name) > most:
-            continue
         try:
             found = checkpoints.read(place)
+            if any(_is_a_shorter_runs_end(found, index, config) for index, (_, config) in wanted.items()):
+                continue
             for index, (run, config) in wanted.items():
                 _refuse_what_does_not_fit(found.facts, index, run, config)
             checkpoints.set_aside(folder, found.epoch)
             return found, notes
-        except (CheckpointError, Damaged) as error:
+        except (CheckpointError, Damaged, OSError) as error:
             notes.append(f"not from {place.name}: {error}")
     checkpoints.set_aside(folder, -1)
     return None, notes
+
+
+def _is_a_shorter_runs_end(found: Checkpoint, index: int, config: Config) -> bool:
+    """Whether it is the end of a run that was shorter: its last epoch is written otherwise than in a longer one."""
+    books = found.facts.get("books")
+    kept = books.get(str(index)) if isinstance(books, dict) else None
+    return isinstance(kept, dict) and kept.get("epochs") == found.epoch != config.epochs
+
+
+def _put_aside(folder: Run) -> Path:
+    """Keep the files of a run that has to start over, in a folder inside its own."""
+    aside = folder.folder / "damaged"
+    aside.mkdir(exist_ok=True)
+    for name in KEPT:
+        with suppress(FileNotFoundError):
+            (folder.folder / name).replace(aside / name)
+    return aside
 
 
 def _refuse_what_does_not_fit(facts: Mapping[str, Any], index: int, run: Run, config: Config) -> None:

@@ -133,8 +133,8 @@ def _filled(run: Run, texts: Mapping[str, str], copies: Sequence[Path]) -> Run:
 
 
 def no_link(path: str, flags: int) -> int:
-    """An opener for files of a run folder: a link in it must not lead out of it."""
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    """An opener for files of a run folder: a link in it must not lead out of it, and a pipe not be waited for."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
 
 
 def appended(path: Path) -> BinaryIO:

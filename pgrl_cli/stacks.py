@@ -39,7 +39,7 @@ def train_stack(
     here = {place: cell for place, cell in enumerate(cells) if cell.id in wanted}
     checkpoints = sweep.checkpoints(number)
     known = {place: (sweep.run(cell), configs[place]) for place, cell in here.items()}
-    found, notes = newest(checkpoints, known, configs[0].epochs)
+    found, notes = newest(checkpoints, known)
     for note in notes:
         tell(note)
     if found is None:

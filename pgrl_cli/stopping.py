@@ -68,17 +68,15 @@ def _handled(handler: Callable[[int, FrameType | None], None], numbers: Sequence
 
 @contextmanager
 def stoppable() -> Iterator[Stop]:
-    """While it is entered, SIGINT, SIGTERM and SIGHUP are noted; a second one, or no end in time, raises Stopped.
+    """While it is entered, SIGINT, SIGTERM and SIGHUP are noted; no end in time raises Stopped.
 
     Signals reach the main thread alone: in another one nothing is changed.
     """
     stop = Stop()
 
     def ask(number: int, _: FrameType | None) -> None:
-        if stop.leaving:
+        if stop.signal is not None:  # more of them change nothing: patience ends by itself
             return
-        if stop.signal is not None:
-            stop.leave(stop.signal)
         stop.signal = number
         signal.setitimer(signal.ITIMER_REAL, PATIENCE)
 

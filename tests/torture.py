@@ -47,7 +47,7 @@ def only_folder(runs: Path) -> Path:
 
 def evidence(folder: Path) -> dict[str, bytes]:
     """Everything that must come out the same, by its path: of the checkpoints that is the last."""
-    files = [path for name in COMPARED for path in folder.rglob(name)]
+    files = [path for name in COMPARED for path in folder.rglob(name) if path.parent.name != "damaged"]
     for checkpoints in folder.rglob("checkpoints"):
         files += [path for place in sorted(checkpoints.glob("epoch-*"))[-1:] for path in place.iterdir()]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}

@@ -26,6 +26,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from pgrl_cli import __version__
+from pgrl_cli.config.files import content
 from pgrl_cli.policies.stack import frozen_copy
 from pgrl_cli.training.parts import State
 
@@ -33,6 +34,8 @@ FORMAT = 1
 STATE, TENSORS = "state.json", "tensors.safetensors"
 FEW = 6
 """Files of one checkpoint of a run: its two, their folder, and the three that it counts on."""
+LARGEST_TENSORS = 2**40
+"""Bytes; no memory holds more."""
 LARGEST_STATE = 64 * 2**20
 """Bytes of a state.json beyond which it is none of ours."""
 FOLDER = re.compile(r"epoch-(\d{6,10})")
@@ -126,8 +129,10 @@ def write(given: Sequence[tuple[Path, Checkpoint]], counting_on: Sequence[int] =
         sync(files)
         for (folder, checkpoint), complete in zip(given, beside, strict=True):
             place = folder / _name(checkpoint)
-            if place.exists():  # a damaged one, or the same one once more
+            if place.is_dir() and not place.is_symlink():  # a damaged one, or the same one once more
                 shutil.rmtree(place)
+            else:
+                place.unlink(missing_ok=True)
             complete.rename(place)
         sync(list(dict.fromkeys(folder for folder, _ in given)))
     finally:
@@ -187,7 +192,7 @@ def read(place: Path) -> Checkpoint:
     try:
         if file.is_symlink() or file.stat().st_size != told.get("bytes"):
             raise CheckpointError(f"{file} is not the file that {STATE} speaks of: its size differs")
-        data = file.read_bytes()
+        data = content(file, LARGEST_TENSORS)
         if sha256(data).hexdigest() != told.get("sha256"):
             raise CheckpointError(f"{file} is damaged: its bytes are not those that were written")
         tensors = load(data)
@@ -206,7 +211,7 @@ def _state_of(place: Path) -> dict[str, Any]:
             raise CheckpointError(f"{place} is a link, and is not followed")
         if file.stat().st_size > LARGEST_STATE:
             raise CheckpointError(f"{file} is too large to be a checkpoint's")
-        data = file.read_bytes()
+        data = content(file)
         state = orjson.loads(data)
     except OSError as error:
         raise CheckpointError(f"{file} cannot be read: {error.strerror}") from error

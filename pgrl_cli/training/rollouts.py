@@ -69,6 +69,7 @@ def _stop(state: State, runs: slice) -> None:
     """Let runs of a stack rest from here on: nothing scores them, and no step moves them."""
     if state.stopped is None:
         state.stopped = torch.zeros(len(state.parameters), dtype=torch.bool, device=state.parameters.device)
+    state.stopped = state.stopped.clone()  # whoever remembers the old one sees that something has changed
     state.stopped[runs] = True
 
 
