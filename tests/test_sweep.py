@@ -609,7 +609,7 @@ def test_a_hung_cell_is_killed_where_one_failure_is_enough(monkeypatch):
 def test_a_failure_has_its_exit_code_though_the_reader_of_the_output_has_gone():
     Path("mine.py").write_text("def points(prompt, response):\n    raise ValueError('no')\n")
     Path("grid.yaml").write_text(FOUR_SEEDS.format("[mine.py:points]"))
-    for more in ("", "--quiet", "--json"):
+    for more in ("", "--json"):
         line = f"{sys.executable} -m pgrl_cli sweep --config grid.yaml --jobs 1 {more} | true; exit ${{PIPESTATUS[0]}}"
         done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
         assert done.returncode == 1
