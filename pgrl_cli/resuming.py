@@ -101,7 +101,7 @@ def newest(folder: Path, wanted: Mapping[int, tuple[Run, Config]]) -> tuple[Chec
             if any(_is_a_shorter_runs_end(found, index, config) for index, (_, config) in wanted.items()):
                 continue
             for index, (run, config) in wanted.items():
-                _refuse_what_does_not_fit(found.facts, index, run, config)
+                _refuse_what_does_not_fit(found, index, run, config)
             checkpoints.set_aside(folder, found.epoch)
             return found, notes
         except (CheckpointError, Damaged, OSError) as error:
@@ -112,9 +112,14 @@ def newest(folder: Path, wanted: Mapping[int, tuple[Run, Config]]) -> tuple[Chec
 
 def _is_a_shorter_runs_end(found: Checkpoint, index: int, config: Config) -> bool:
     """Whether it is the end of a run that was shorter: its last epoch is written otherwise than in a longer one."""
+    return _kept_of(found, index).get("epochs") == found.epoch != config.epochs
+
+
+def _kept_of(found: Checkpoint, index: int) -> Mapping[str, Any]:
+    """What a checkpoint holds of one of the runs; nothing where it holds nothing."""
     books = found.facts.get("books")
     kept = books.get(str(index)) if isinstance(books, dict) else None
-    return isinstance(kept, dict) and kept.get("epochs") == found.epoch != config.epochs
+    return kept if isinstance(kept, dict) else {}
 
 
 def _put_aside(folder: Run) -> Path:
@@ -127,10 +132,9 @@ def _put_aside(folder: Run) -> Path:
     return aside
 
 
-def _refuse_what_does_not_fit(facts: Mapping[str, Any], index: int, run: Run, config: Config) -> None:
-    books = facts.get("books")
-    kept = books.get(str(index)) if isinstance(books, dict) else None
-    if not isinstance(kept, dict):
+def _refuse_what_does_not_fit(found: Checkpoint, index: int, run: Run, config: Config) -> None:
+    kept = _kept_of(found, index)
+    if not kept:
         raise Damaged(f"it holds nothing of {run.folder.name}")
     if kept.get("config") != fingerprint(config):
         told = "is not what the run was made with: put it back as it was, or start a new run with it"
