@@ -35,6 +35,8 @@ class Trained:
     config: Config
     parts: Parts
     state: State
+    origin: Config
+    """The config with what it starts from."""
     notes: tuple[str, ...] = ()
     """Why it is not the last checkpoint's, where it is not."""
 
@@ -85,14 +87,15 @@ def trained(folder: Run, seed: int | None = None) -> Iterator[Trained]:
         raise ConfigError([Problem(f"config.yaml is not what {place.name} was made with", shown)])
     if config.seeds is not None:
         found = checkpoints.part_of(found, seeds.index(seed), {})
-    alone = config.model_copy(update={"seeds": None, "log_seeds": None, "seed": seed, "init_from": None})
+    origin = config.model_copy(update={"seeds": None, "log_seeds": None, "seed": seed})
+    alone = origin.model_copy(update={"init_from": None})  # it may have gone
     parts, state = assemble([alone])
     try:
         checkpoints.restore(state, found)
     except CheckpointError as error:
         raise ConfigError([Problem(str(error), shown)]) from error
     with closing(parts):
-        yield Trained(alone, parts, state, tuple(f"{told}; this is {place.name}" for told in problems))
+        yield Trained(alone, parts, state, origin, tuple(f"{told}; this is {place.name}" for told in problems))
 
 
 def prompts_of(told: Sequence[str], parts: Parts) -> Tensor:

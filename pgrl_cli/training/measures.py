@@ -4,7 +4,7 @@ Each measure is over the whole step, never over a part of the batch, and has the
 optimizer step (and run), taken at the parameters before that step.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -13,10 +13,10 @@ from pgrl_cli.config import Config
 from pgrl_cli.equations.averages import TOKENS, masked, token_mean
 from pgrl_cli.equations.categorical import LOG_RATIO_BOUND, bounded
 from pgrl_cli.policies.policy import Policy
-from pgrl_cli.registry import apply, cut_off
+from pgrl_cli.registry import Function, apply, cut_off
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.training.objectives import Objective
-from pgrl_cli.training.parts import Parts, State
+from pgrl_cli.training.parts import Number, Parts, State
 from pgrl_cli.training.rollouts import Rollout
 
 GROUPS = (-2, -1)
@@ -79,9 +79,12 @@ def moved(parts: Parts, rollout: Rollout, steps: Sequence[Objective]) -> Measure
     """
     if steps[0].log_probs.numel() < MANY_TOKENS:
         log_probs = torch.stack([step.log_probs for step in steps])
-        return {"clip_fraction": clip_fraction(parts, rollout, log_probs)} | ratio_measures(rollout, log_probs)
+        return {"clip_fraction": clip_fraction(parts.loss, parts.knobs, rollout, log_probs)} | ratio_measures(
+            rollout, log_probs
+        )
     each = [
-        {"clip_fraction": clip_fraction(parts, rollout, step.log_probs)} | ratio_measures(rollout, step.log_probs)
+        {"clip_fraction": clip_fraction(parts.loss, parts.knobs, rollout, step.log_probs)}
+        | ratio_measures(rollout, step.log_probs)
         for step in steps
     ]
     columns = {name: [m for measures in each if (m := measures[name]) is not None] for name in each[0]}
@@ -135,15 +138,15 @@ def ratio_measures(rollout: Rollout, log_probs: Tensor) -> Measures:
     }
 
 
-def clip_fraction(parts: Parts, rollout: Rollout, log_probs: Tensor) -> Tensor | None:
+def clip_fraction(loss: Function, knobs: Mapping[str, Number], rollout: Rollout, log_probs: Tensor) -> Tensor | None:
     """The share of tokens whose gradient the loss cuts off; None for a loss that cuts off none.
 
     log_probs [step ... prompt response token] -> [step ...].
     """
-    which = cut_off(parts.loss)
+    which = cut_off(loss)
     if which is None:
         return None
-    cut = apply(which, rollout | {"log_probs": log_probs}, parts.knobs)
+    cut = apply(which, rollout | {"log_probs": log_probs}, knobs)
     return token_mean(cut.to(log_probs.dtype), rollout.get("mask"))
 
 

@@ -1,0 +1,126 @@
+"""Scores summed up over responses that an advantage cannot tell apart.
+
+A delta mode sees rewards, not responses. So of all responses that earn the same (and, where it asks for more, are alike
+in that too) only three numbers matter: how likely they are, their mean score, and its mean square. That makes sums over
+whole groups of responses short enough to be exact.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from pgrl_cli.diagnosis.population import Population
+from pgrl_cli.registry import Function, needs
+
+DIGITS = 10
+"""Numbers that agree so far are the same: sums of probabilities differ in their last digits."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """One prompt's responses by class; score stands for the gradient of log pi of a whole response."""
+
+    seen: Mapping[str, Tensor]
+    """What a delta mode sees of each class: `rewards` and what else it asked for, [kind] each."""
+    value: Tensor
+    """[]: the expected reward."""
+    mass: Tensor
+    """[kind]: the probability of each class."""
+    sums: Tensor
+    """[kind parameter]: E[score, of this class]; divided by the mass it is the mean."""
+    squares: Tensor
+    """[kind]: E[score squared, of this class]."""
+
+    @cached_property
+    def typical(self) -> Tensor:
+        """[kind parameter]: each class's mean score."""
+        return self.sums / self._mass[:, None]
+
+    @cached_property
+    def gram(self) -> Tensor:
+        """[kind kind]: the products of the mean scores."""
+        return self.typical @ self.typical.mT
+
+    @cached_property
+    def spread(self) -> Tensor:
+        """[kind]: the total variance of the scores within a class."""
+        return self.squares / self._mass - self.gram.diagonal()
+
+    @property
+    def _mass(self) -> Tensor:
+        return self.mass.clamp(min=torch.finfo(self.mass.dtype).tiny)
+
+    @property
+    def gradient(self) -> Tensor:
+        """[parameter]: of the prompt's expected reward; the value is subtracted, since E[score] is zero."""
+        return (self.seen["rewards"] - self.value) @ self.sums
+
+
+def visible(mode: Function) -> tuple[str, ...] | None:
+    """What a delta mode sees of each response; None for one that asks for what no single response has."""
+    asked = [name for name in needs(mode) if name != "true_values"]
+    return tuple(asked) if set(asked) <= {"rewards", "score_squares"} else None
+
+
+def moments(population: Population, names: Sequence[str]) -> list[Moments]:
+    """Each prompt's, by classes that agree in what is named."""
+    kinds = [_kinds(population, prompt, names) for prompt in range(len(population.responses))]
+    return [_summed(population, prompt, seen, kind) for prompt, (seen, kind) in enumerate(kinds)]
+
+
+def most_kinds(population: Population, names: Sequence[str]) -> int:
+    """How many classes the prompt with the most of them has."""
+    return max(int(_kinds(population, p, names)[1].max()) + 1 for p in range(len(population.responses)))
+
+
+def masses(population: Population, names: Sequence[str]) -> list[Tensor]:
+    """Each prompt's probabilities of its classes: [kind] each."""
+    found = []
+    for prompt, weights in enumerate(population.weights):
+        _, kind = _kinds(population, prompt, names)
+        found.append(torch.zeros(int(kind.max()) + 1, dtype=weights.dtype).index_add_(0, kind, weights))
+    return found
+
+
+def _kinds(population: Population, prompt: int, names: Sequence[str]) -> tuple[dict[str, Tensor], Tensor]:
+    """The classes of a prompt's responses, and which class [response] each is of."""
+    columns = torch.stack([getattr(population, name)[prompt] for name in names], dim=-1)
+    scale = columns.abs().amax(dim=0).clamp(min=torch.finfo(columns.dtype).tiny)
+    _, kind = torch.unique((columns / scale).round(decimals=DIGITS), dim=0, return_inverse=True)
+    first = torch.zeros(int(kind.max()) + 1, dtype=torch.long).scatter_(0, kind, torch.arange(len(kind)))
+    return {name: columns[first, index] for index, name in enumerate(names)}, kind
+
+
+def _summed(population: Population, prompt: int, seen: Mapping[str, Tensor], kind: Tensor) -> Moments:
+    weights, count = population.weights[prompt], int(kind.max()) + 1
+    mass = torch.zeros(count, dtype=weights.dtype).index_add_(0, kind, weights)
+    squares = torch.zeros_like(mass)
+    sums: Tensor | None = None
+    for some, scores in population.scores(prompt):
+        weighted = weights[some, None] * scores
+        if sums is None:
+            sums = torch.zeros(count, scores.shape[-1], dtype=weights.dtype)
+        sums.index_add_(0, kind[some], weighted)
+        squares.index_add_(0, kind[some], (weighted * scores).sum(dim=-1))
+    assert sums is not None
+    if population.own and not population.exact:
+        sums, squares = _centered(mass, sums, squares)
+    return Moments(seen, mass @ seen["rewards"], mass, sums, squares)
+
+
+def _centered(mass: Tensor, sums: Tensor, squares: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores less their mean over the sample: under the policy it is zero, and in a sample nothing but noise."""
+    mean = sums.sum(dim=0)
+    return sums - mass[:, None] * mean, squares - 2 * sums @ mean + mass * mean.square().sum()
+
+
+def gradient(prompts: Sequence[Moments]) -> Tensor:
+    """[parameter]: of the expected reward, averaged over prompts."""
+    return torch.stack([each.gradient for each in prompts]).mean(dim=0)
+
+
+Advantage = Callable[[Mapping[str, Tensor]], Tensor]
+"""From what groups [group response] show to their advantages [group response]."""

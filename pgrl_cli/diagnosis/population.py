@@ -1,0 +1,139 @@
+"""The responses to each prompt and how likely each is: all there are, or a sample that stands for them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from pgrl_cli.diagnosis.subject import Subject, slices
+from pgrl_cli.equations.averages import masked
+from pgrl_cli.equations.categorical import score_squares
+from pgrl_cli.policies.policy import Policy
+from pgrl_cli.policies.stack import joined
+
+NUMBERS_AT_ONCE = 2**24
+"""How many float64 numbers one tensor of a loop over responses may hold."""
+MOST_NUMBERS = 2**27
+"""How many float64 numbers are kept of scores."""
+BATCHES = 10
+"""Parts of a sample that a standard error is made of."""
+
+
+@dataclass(frozen=True)
+class Population:
+    """Responses [prompt response token], and what is known of each: [prompt response]."""
+
+    subject: Subject
+    responses: Tensor
+    weights: Tensor
+    """Each prompt's sum to 1: probabilities, or equal shares of a sample."""
+    log_probs: Tensor
+    """Of whole responses, in nats."""
+    reference_log_probs: Tensor
+    task_rewards: Tensor
+    right: Tensor
+    score_squares: Tensor
+    """The squared norm of the score with respect to the logits."""
+    exact: bool
+    """Whether these are all responses there are."""
+    own: bool = True
+    """Whether it is the policy itself that draws them so."""
+
+    @property
+    def rewards(self) -> Tensor:
+        """What the delta mode sees."""
+        return self.subject.shaped(self.task_rewards)
+
+    @property
+    def mask(self) -> Tensor | None:
+        return self.subject.parts.task.mask(self.responses)
+
+    @property
+    def count(self) -> int:
+        """Responses to each prompt."""
+        return self.responses.shape[1]
+
+    def mean(self, values: Tensor) -> Tensor:
+        """The expectation for each prompt: [... prompt response] -> [... prompt]."""
+        return (self.weights * values).sum(dim=-1)
+
+    def reweighted(self, log_probs: Tensor) -> "Population":
+        """As if another policy had drawn them: log_probs [prompt response] of whole responses under it.
+
+        Exact where these are all responses; of a sample, self-normalised importance weights.
+        """
+        weights = self.weights * (log_probs - self.log_probs).exp()
+        return replace(self, weights=weights / weights.sum(dim=-1, keepdim=True), own=False)
+
+    def batches(self) -> "Iterator[Population]":
+        """A sample in parts that know nothing of each other: what a standard error is made of."""
+        per_response = ("responses", "log_probs", "reference_log_probs", "task_rewards", "right", "score_squares")
+        for batch in range(BATCHES):
+            part = {name: getattr(self, name)[:, batch::BATCHES] for name in per_response}
+            weights = self.weights[:, batch::BATCHES]
+            yield replace(self, **part, weights=weights / weights.sum(dim=-1, keepdim=True))
+
+    def scores(self, prompt: int) -> Iterator[tuple[slice, Tensor]]:
+        """The gradients of log pi of a prompt's whole responses, some at a time: [response parameter]."""
+        asked = self.subject.prompts[prompt : prompt + 1]
+        for some in slices(self.count, NUMBERS_AT_ONCE // self.subject.parameter_count):
+            responses = self.responses[prompt, some][:, None, None, :]
+            copies = self.subject.copies(len(responses))
+            log_probs = masked(copies.log_probs(asked, responses), self.subject.parts.task.mask(responses))
+            gradients = torch.autograd.grad(log_probs.sum(), list(copies.parameters()))
+            yield some, joined(gradients, stacked=True)
+
+
+def enumerated(subject: Subject) -> Population:
+    """All responses to every prompt. Raises ValueError where they are too many."""
+    every = subject.parts.task.every_response().to(subject.prompts.device)
+    return _population(subject, every.expand(len(subject.prompts), *every.shape), exact=True)
+
+
+def sampled(subject: Subject) -> Population:
+    """As many responses to every prompt as the subject's `samples` says, as far as memory goes, from the policy."""
+    most = MOST_NUMBERS // (len(subject.prompts) * subject.parameter_count)
+    shape = (len(subject.prompts), max(BATCHES, min(subject.samples, most)), subject.parts.task.response_length)
+    with torch.no_grad():
+        responses = subject.policy.respond(subject.prompts, subject.uniforms("population", *shape))
+    return _population(subject, responses, exact=False)
+
+
+@torch.no_grad()
+def _population(subject: Subject, responses: Tensor, exact: bool) -> Population:
+    found = [_known(subject, responses[:, some]) for some in slices(responses.shape[1], _at_once(subject))]
+    log_probs, reference_log_probs, squares = (torch.cat(column, dim=1) for column in zip(*found, strict=True))
+    weights = log_probs.exp() if exact else torch.full_like(log_probs, 1 / responses.shape[1])
+    return Population(
+        subject=subject,
+        responses=responses,
+        weights=weights / weights.sum(dim=-1, keepdim=True),  # rounding may leave the sum beside 1
+        log_probs=log_probs,
+        reference_log_probs=reference_log_probs,
+        task_rewards=subject.task_rewards(responses),
+        right=subject.parts.task.is_right(subject.prompts, responses),
+        score_squares=squares,
+        exact=exact,
+    )
+
+
+def _at_once(subject: Subject) -> int:
+    task = subject.parts.task
+    return NUMBERS_AT_ONCE // (len(task.prompts) * task.response_length * task.vocab_size)
+
+
+def _known(subject: Subject, responses: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """log pi, log ref and the squared score of whole responses: [prompt response] each."""
+    mask = subject.parts.task.mask(responses)
+    log_probs, reference_log_probs = (
+        whole(policy, subject.prompts, responses, mask) for policy in (subject.policy, subject.reference)
+    )
+    vocab_log_probs = subject.policy.vocab_log_probs(subject.prompts, responses)
+    squares = masked(score_squares(responses, vocab_log_probs), mask).sum(dim=-1)
+    return log_probs, reference_log_probs, squares
+
+
+def whole(policy: Policy, prompts: Tensor, responses: Tensor, mask: Tensor | None) -> Tensor:
+    """log pi of whole responses: [... prompt response token] -> [... prompt response]."""
+    return masked(policy.log_probs(prompts, responses), mask).sum(dim=-1)

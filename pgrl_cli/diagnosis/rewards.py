@@ -1,0 +1,83 @@
+"""What the reward pays for: what can be earned without a right answer, and how often a group learns anything."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pgrl_cli.diagnosis.moments import masses
+from pgrl_cli.diagnosis.population import Population
+from pgrl_cli.diagnosis.rollouts import Rollouts
+
+SIZES = (2, 4, 8, 16, 32, 64)
+
+
+def reward(population: Population, drawn: Rollouts) -> dict[str, Any]:
+    """prompts: of each its right answer, the most a response earns, and the best wrong response, what it earns and how
+    likely it is (of equals the likeliest; None where there is none). observed_informative_groups: the share of the
+    groups drawn whose rewards are not all equal, with its standard error. And `reward_in_numbers`.
+    """
+    several = drawn.task_rewards.amax(dim=-1) > drawn.task_rewards.amin(dim=-1)
+    shares = several.double().mean(dim=-1)
+    return {
+        "prompts": [_prompt(population, prompt) for prompt in range(len(population.responses))],
+        **reward_in_numbers(population),
+        "observed_informative_groups": {
+            "size": population.subject.group_size,
+            "share": shares.mean().item(),
+            "standard_error": (shares.std() / len(shares) ** 0.5).item(),
+        },
+    }
+
+
+def reward_in_numbers(population: Population) -> dict[str, Any]:
+    """exact_match: the probability of a right answer; correlation: of reward and being right, over prompts and the
+    policy's responses, None where either never changes; informative_groups: the expected share of groups whose rewards
+    are not all equal, by size.
+    """
+    sizes = sorted({*SIZES, population.subject.group_size})
+    return {
+        "exact_match": population.mean(population.right.double()).mean().item(),
+        "correlation": _correlation(population),
+        "informative_groups": {str(size): informative(population, size) for size in sizes},
+    }
+
+
+def informative(population: Population, size: int) -> float:
+    """The expected share of groups of so many responses in which not all earn the same, averaged over prompts."""
+    equal = [mass.pow(size).sum() for mass in masses(population, ("task_rewards",))]
+    return 1 - torch.stack(equal).mean().item()
+
+
+def _prompt(population: Population, prompt: int) -> dict[str, Any]:
+    rewards, wrong = population.task_rewards[prompt], ~population.right[prompt]
+    subject = population.subject
+    asked = subject.prompts[prompt : prompt + 1]
+    told: dict[str, Any] = {
+        "prompt": asked[0].tolist(),
+        "solution": subject.parts.task.solutions(asked)[0].tolist(),
+        "maximum_reward": rewards.max().item(),
+        "best_wrong_response": None,
+        "best_wrong_reward": None,
+        "best_wrong_probability": None,
+    }
+    if not wrong.any():
+        return told
+    most = rewards[wrong].max()
+    likeliest = torch.where(wrong & (rewards == most), population.log_probs[prompt], -torch.inf).argmax()
+    return told | {
+        "best_wrong_response": population.responses[prompt, likeliest].tolist(),
+        "best_wrong_reward": most.item(),
+        "best_wrong_probability": population.log_probs[prompt, likeliest].exp().item(),
+    }
+
+
+def _correlation(population: Population) -> float | None:
+    right, rewards = population.right.double(), population.task_rewards
+
+    def mean(values: Tensor) -> Tensor:
+        return population.mean(values).mean()
+
+    right, rewards = right - mean(right), rewards - mean(rewards)
+    spread = (mean(right.square()) * mean(rewards.square())).sqrt()
+    return (mean(right * rewards) / spread).item() if spread > 0 else None

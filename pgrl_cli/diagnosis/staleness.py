@@ -1,0 +1,116 @@
+"""How long one rollout stays good: the losses' gradients after several steps on it, against the true gradient."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pgrl_cli.diagnosis.population import NUMBERS_AT_ONCE, Population, whole
+from pgrl_cli.diagnosis.rollouts import Rollouts, cosine
+from pgrl_cli.diagnosis.subject import Subject
+from pgrl_cli.equations.advantages import ADVANTAGES
+from pgrl_cli.equations.averages import masked, response_sum
+from pgrl_cli.equations.losses import LOSSES
+from pgrl_cli.policies.policy import Policy
+from pgrl_cli.policies.stack import joined, lay_together
+from pgrl_cli.registry import Function, apply, knobs
+from pgrl_cli.training.measures import clip_fraction, ratio_measures
+
+MOST_ROLLOUTS = 256
+FEWEST_ROLLOUTS = 16
+
+
+def loss_modes(population: Population, drawn: Rollouts) -> dict[str, list[dict[str, Any]]]:
+    """Of each loss mode, what it is like before each of an epoch's steps, from the first on.
+
+    Every rollout trains a copy of the policy of its own, with the config's delta mode, update and rate, and that loss.
+    Means over rollouts: cosine, of the loss's gradient at the copy's parameters to the true gradient there, with its
+    standard error; effective_sample_size and clip_fraction (None for a loss without a clip) as in metrics.jsonl;
+    expected_reward, the truth for the copy.
+    """
+    count = _count(population, len(drawn.responses))
+    return {name: _stepped(population, drawn, count, loss) for name, loss in LOSSES.items()}
+
+
+def _count(population: Population, there: int) -> int:
+    room = NUMBERS_AT_ONCE // (4 * population.responses.numel())
+    return min(there, max(FEWEST_ROLLOUTS, min(MOST_ROLLOUTS, room)))
+
+
+def _stepped(population: Population, drawn: Rollouts, count: int, loss: Function) -> list[dict[str, Any]]:
+    subject = population.subject
+    copies = subject.copies(count)
+    parameters = lay_together(copies, stacked=True)
+    remembered = {name: moment.expand(count, -1).clone() for name, moment in subject.moments.items()}
+    rollout = _rollout(subject, drawn, count)
+    told = []
+    for step in range(subject.config.steps_per_epoch):
+        log_probs, gradient = _gradient(subject, copies, rollout, loss)
+        values, truth = _truth(population, copies)
+        told.append(_told(subject, rollout, loss, log_probs, cosine(-gradient, truth), values))
+        _update(subject, parameters, remembered, gradient, subject.steps + step + 1)
+    return told
+
+
+def _rollout(subject: Subject, drawn: Rollouts, count: int) -> dict[str, Tensor]:
+    responses = drawn.responses[:count]
+    mask = subject.parts.task.mask(responses)
+    with torch.no_grad():
+        old = masked(subject.copies(count).log_probs(subject.prompts, responses), mask)
+    advantages = drawn.advantages(ADVANTAGES[subject.config.delta_mode])[:count]
+    rollout = {"responses": responses, "old_log_probs": old, "advantages": advantages}
+    return rollout if mask is None else rollout | {"mask": mask}
+
+
+def _gradient(subject: Subject, copies: Policy, rollout: dict[str, Tensor], loss: Function) -> tuple[Tensor, Tensor]:
+    """log pi [rollout prompt response token], and the gradient of each copy's loss: [rollout parameter]."""
+    mask = rollout.get("mask")
+    log_probs = masked(copies.log_probs(subject.prompts, rollout["responses"]), mask)
+    losses = response_sum(apply(loss, rollout | {"log_probs": log_probs}, _knobs_of(subject, loss)), mask)
+    gradients = torch.autograd.grad(losses.sum(), list(copies.parameters()))
+    return log_probs.detach(), joined(gradients, stacked=True)
+
+
+def _knobs_of(subject: Subject, loss: Function) -> dict[str, Any]:
+    """The config's, where it turns them, for any loss: those that it does not know keep their defaults."""
+    return {name: subject.config.knobs[name] for name in knobs(loss) if name in subject.config.knobs}
+
+
+def _truth(population: Population, copies: Policy) -> tuple[Tensor, Tensor]:
+    """The expected reward [rollout] of each copy, in units of the task's, and its gradient [rollout parameter].
+
+    From the responses as the first policy weighs them, times the ratio to what a copy does: of all responses that is
+    exact, of a sample it is importance sampling.
+    """
+    subject = population.subject
+    count = next(copies.parameters()).shape[0]
+    responses = population.responses.expand(count, *population.responses.shape)
+    ratios = (whole(copies, subject.prompts, responses, population.mask) - population.log_probs).exp()
+    values = population.mean(population.rewards)[:, None]
+    objective = population.mean(ratios * (population.rewards - values)).mean(dim=-1)
+    gradients = torch.autograd.grad(objective.sum(), list(copies.parameters()))
+    with torch.no_grad():
+        expected = population.mean(ratios * population.task_rewards) / population.mean(ratios)
+    return expected.mean(dim=-1), joined(gradients, stacked=True)
+
+
+@torch.no_grad()
+def _told(
+    subject: Subject, rollout: dict[str, Tensor], loss: Function, log_probs: Tensor, cosines: Tensor, values: Tensor
+) -> dict[str, Any]:
+    effective = ratio_measures(rollout, log_probs)["effective_sample_size"]
+    cut = clip_fraction(loss, _knobs_of(subject, loss), rollout, log_probs)
+    return {
+        "cosine": cosines.mean().item(),
+        "standard_error": (cosines.std() / len(cosines) ** 0.5).item(),
+        "effective_sample_size": None if effective is None else effective.mean().item(),
+        "clip_fraction": None if cut is None else cut.mean().item(),
+        "expected_reward": values.mean().item(),
+    }
+
+
+@torch.no_grad()
+def _update(subject: Subject, parameters: Tensor, remembered: dict[str, Tensor], gradient: Tensor, count: int) -> None:
+    rate = subject.config.learning_rate
+    given = {"parameters": parameters, "gradient": gradient, "learning_rate": rate, "count": count}
+    apply(subject.parts.update, given | remembered, subject.parts.knobs)

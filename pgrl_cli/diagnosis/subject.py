@@ -1,0 +1,75 @@
+"""What is diagnosed: a policy in the middle of its training, with everything that trains it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pgrl_cli.config import Config
+from pgrl_cli.policies.policy import Policy
+from pgrl_cli.policies.stack import side_by_side
+from pgrl_cli.registry import Function
+from pgrl_cli.training.parts import Parts, Share
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One run's policy as it is, in float64."""
+
+    config: Config
+    parts: Parts
+    policy: Policy
+    reference: Policy
+    """What the KL is measured from."""
+    reference_told: str
+    """Which policy that is, in words."""
+    moments: dict[str, Tensor]
+    """What the update remembers of the training so far: [parameter] each."""
+    epochs: int
+    """Epochs done."""
+    steps: int
+    """Optimizer steps done."""
+    samples: int = 0
+    """How many rollouts are drawn where no sum is exact; responses to each prompt where they cannot be enumerated."""
+
+    @property
+    def share(self) -> Share:
+        (share,) = self.parts.shares
+        return share
+
+    @property
+    def prompts(self) -> Tensor:
+        """[prompt token]."""
+        return self.parts.task.prompts
+
+    @property
+    def parameter_count(self) -> int:
+        return sum(parameter.numel() for parameter in self.policy.parameters())
+
+    @property
+    def group_size(self) -> int:
+        return self.config.num_responses
+
+    def task_rewards(self, responses: Tensor) -> Tensor:
+        """What the task pays, weighted: responses [... prompt response token] -> [... prompt response]."""
+        rewards: dict[Function, float] = dict(self.share.rewards.values())
+        scored = [reward(self.prompts, responses).double() * weight for reward, weight in rewards.items()]
+        return sum(scored[1:], start=scored[0])
+
+    def shaped(self, task_rewards: Tensor) -> Tensor:
+        """What the delta mode sees of the task's rewards, but for a KL that is taken from them."""
+        return task_rewards * self.share.knobs["reward_scale"] + self.share.knobs["reward_shift"]
+
+    def copies(self, count: int) -> Policy:
+        """The policy so many times, side by side: every copy has its own gradient."""
+        return side_by_side([self.policy] * count)
+
+    def uniforms(self, purpose: str, *shape: int) -> Tensor:
+        """Numbers in [0, 1) for a purpose of the diagnosis."""
+        return self.parts.uniforms(f"diagnosis: {purpose}", 0, *shape)
+
+
+def slices(total: int, size: int) -> Iterator[slice]:
+    """Consecutive stretches of at most so many."""
+    size = max(1, size)
+    return (slice(begin, min(begin + size, total)) for begin in range(0, total, size))

@@ -1,0 +1,35 @@
+"""What is true of the policy itself: no estimate, where all responses can be gone through."""
+
+from typing import Any
+
+from torch import Tensor
+
+from pgrl_cli.diagnosis.moments import gradient, moments
+from pgrl_cli.diagnosis.population import Population
+
+
+def truth(population: Population) -> dict[str, Any]:
+    """Means over prompts, in units of the task's reward, and in nats for whole responses.
+
+    kl_forward is KL(policy || reference), kl_reverse KL(reference || policy). Of a sample, maximum_reward is the most
+    that a sampled response earned.
+    """
+    apart = population.log_probs - population.reference_log_probs
+    from_reference = population.reweighted(population.reference_log_probs)
+    return {
+        "expected_reward": _over_prompts(population.mean(population.task_rewards)),
+        "maximum_reward": _over_prompts(population.task_rewards.amax(dim=-1)),
+        "gradient_norm": true_gradient(population).norm().item(),
+        "entropy": _over_prompts(population.mean(-population.log_probs)),
+        "kl_forward": _over_prompts(population.mean(apart)),
+        "kl_reverse": _over_prompts(from_reference.mean(-apart)),
+    }
+
+
+def true_gradient(population: Population) -> Tensor:
+    """[parameter]: of the expected reward as the delta mode sees it, averaged over prompts."""
+    return gradient(moments(population, ("rewards",)))
+
+
+def _over_prompts(values: Tensor) -> float:
+    return values.mean().item()
