@@ -69,7 +69,7 @@ def diagnose(
             diagnosed.refuse_strangers(out)
         heard: list[str] = []
         if run is None:
-            begun = _trained(str(config), overrides, after, seed, prompts)
+            begun = _trained(str(config), overrides, after, seed, prompts, samples)
         else:
             begun = _of_a_run(run, runs_dir, seed, prompts, heard.append)
         with working() as watch, begun(watch) as subject:
@@ -110,12 +110,18 @@ def _refuse_both_or_none(config: str | None, words: list[str], after: int | None
 
 
 def _trained(
-    config: str, overrides: list[str] | None, epochs: int | None, seed: int | None, prompts: int | None
+    config: str,
+    overrides: list[str] | None,
+    epochs: int | None,
+    seed: int | None,
+    prompts: int | None,
+    samples: int | None,
 ) -> Begun:
     """A config's policy, to be trained for a while."""
-    from pgrl_cli.diagnose import after
+    from pgrl_cli.diagnose import after, refuse_too_many
 
     ready = resolved_config(config, overrides).config
+    refuse_too_many(ready, samples)
     if seed is None and len(ready.run_seeds) > 1:
         note(f"of {len(ready.run_seeds)} seeds the first, {ready.run_seeds[0]}; --seed names another")
     return lambda watch: after(ready, epochs, seed, prompts, watch)
@@ -140,7 +146,7 @@ def _show(found: dict[str, Any]) -> None:
         screen.print(page.title(found), style="bold", markup=False)
         _print_lines(screen, " ".join(page.opening(found)))
         for reading in page.readings(found):
-            screen.print("", reading.question, "", sep="\n", style="bold", markup=False)
+            screen.print("", reading.question, "", sep="\n", style="bold underline", markup=False)
             screen.print(_table(reading, screen.width))
             screen.print()
             _print_lines(screen, reading.legend, style="dim")
@@ -160,7 +166,7 @@ def _table(reading: "Reading", room: int) -> "Table":
     from rich.text import Text
 
     widths, gap = _widths(reading, room)
-    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="underline")
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
     for place, (column, width) in enumerate(zip(reading.columns, widths, strict=True)):
         justify: Literal["left", "right"] = "left" if place < reading.words else "right"
         table.add_column(Text(column), justify=justify, overflow="fold", width=width)

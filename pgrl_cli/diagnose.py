@@ -16,10 +16,12 @@ from pgrl_cli.diagnosis.sections import sections
 from pgrl_cli.diagnosis.subject import Subject
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import frozen_copy
+from pgrl_cli.registry import apply
 from pgrl_cli.runs import Run
 from pgrl_cli.sampling import Trained
 from pgrl_cli.starts import checkpoint_at, misfit_of
-from pgrl_cli.tasks.task import MOST_ENUMERATED
+from pgrl_cli.tasks import TASKS
+from pgrl_cli.tasks.task import MOST_ENUMERATED, Task
 from pgrl_cli.training.parts import Parts, State
 from pgrl_cli.training.trainer import Record, train
 
@@ -85,15 +87,25 @@ def diagnosis(
     if no number was asked for, and RewardError.
     """
     task = subject.parts.task
-    if task.response_count > MOST_ENUMERATED and samples is None:
-        count = f" = {task.response_count:,}" if task.response_count < 10**15 else ""
-        told = f"{task.vocab_size}^{task.response_length}{count} responses to each prompt"
-        fix = f"--samples N draws N of them instead, {SAMPLES} for one, and says how far off the figures may be"
-        message = f"{told} are more than the {MOST_ENUMERATED:,} that can be gone through; {fix}"
-        raise ConfigError([Problem(message, subject.config.name)])
+    _refuse_too_many(task, samples, subject.config.name)
     subject = replace(subject, samples=samples or SAMPLES)
     with threads_for(6.0 * subject.parameter_count * len(subject.prompts) * min(task.response_count, MOST_ENUMERATED)):
         return sections(subject, watch)
+
+
+def refuse_too_many(config: Config, samples: int | None = None) -> None:
+    """Refuse a config that needs a number of samples and has none: before it trains. Raises ConfigError."""
+    _refuse_too_many(apply(TASKS[config.task], {}, config.settings), samples, config.name)
+
+
+def _refuse_too_many(task: Task, samples: int | None, name: str) -> None:
+    if task.response_count <= MOST_ENUMERATED or samples is not None:
+        return
+    count = f" = {task.response_count:,}" if task.response_count < 10**15 else ""
+    told = f"{task.vocab_size}^{task.response_length}{count} responses to each prompt"
+    fix = f"--samples N draws N of them instead, {SAMPLES} for one, and says how far off the figures may be"
+    message = f"{told} are more than the {MOST_ENUMERATED:,} that can be gone through; {fix}"
+    raise ConfigError([Problem(message, name)])
 
 
 def _alone(config: Config, seed: int) -> Config:

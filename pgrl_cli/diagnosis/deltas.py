@@ -16,7 +16,7 @@ from pgrl_cli.diagnosis.subject import Subject
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.registry import Function, apply, smallest_group
 
-MEASURED = ("scale", "off_direction", "total_variance", "signal_to_noise", "accuracy")
+MEASURED = ("scale", "off_direction", "total_variance", "signal_to_noise")
 QUANTILES = (0.05, 0.5, 0.95)
 LARGEST = 64
 """How many times the config's group size is tried, looking for the accuracy of the best mode."""
@@ -29,10 +29,10 @@ SURE = 1 - 1e-9
 def delta_modes(population: Population, drawn: Rollouts, truth: Tensor) -> dict[str, dict[str, Any]]:
     """Every delta mode that the config's group is large enough for, by name.
 
-    scale, off_direction, total_variance, signal_to_noise, accuracy: see `Estimate.against`; cosine: of one rollout's
-    gradient to the true one, its 5, 50 and 95 % quantiles; responses_needed: to each prompt, until it is as accurate as
-    the best mode is with the config's number; None if that is beyond 64 times as many, or there is no true gradient.
-    standard_error: of the five, where they rest on a sample; else None.
+    scale, off_direction, total_variance, signal_to_noise: see `Estimate.against`; cosine: of one rollout's gradient to
+    the true one, its 5, 50 and 95 % quantiles; responses_needed: to each prompt, until it is as accurate as the best
+    mode is with the config's number; None if that is beyond 64 times as many, or there is no true gradient.
+    standard_error: of the four, where they rest on a sample; else None.
     """
     subject = population.subject
     size, uniforms = subject.group_size, _uniforms(subject, subject.group_size, subject.samples)

@@ -64,7 +64,8 @@ class Population:
         Exact where these are all responses, also those that the policy itself never gives; of a sample,
         self-normalised importance weights.
         """
-        weights = log_probs.exp() if self.exact else self.weights * (log_probs - self.log_probs).exp()
+        alone = self.exact and self.mask is None  # the policy's own weights may have lost the least of them
+        weights = log_probs.exp() if alone else self.weights * (log_probs - self.log_probs).exp()
         return replace(self, weights=weights / weights.sum(dim=-1, keepdim=True), own=False)
 
     def batches(self) -> "Iterator[Population]":

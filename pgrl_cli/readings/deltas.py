@@ -1,5 +1,6 @@
 """Which way each delta mode's gradient points, and how surely."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -131,19 +132,19 @@ def _kind(each: Mapping[str, Any]) -> str | None:
 def _best(found: Found) -> Iterator[str]:
     """Which mode is the most accurate, and what this config's costs beside it."""
     modes, own, size = found["delta_modes"], found["subject"]["delta_mode"], found["subject"]["group_size"]
-    known = {mode: each for mode, each in modes.items() if each["accuracy"] is not None}
+    known = {mode: known for mode, each in modes.items() if (known := accuracy(each)) is not None}
     if not known:
         return
-    first = max(known, key=lambda mode: known[mode]["accuracy"])
-    best = known[first]
-    level = [mode for mode, each in known.items() if mode == first or _level(best, each)]
+    best = max(known.values())
+    first = next(mode for mode, each in known.items() if each == best)
+    level = [mode for mode, each in known.items() if mode == first or are_level(best[0], each[0], best[1], each[1])]
     what = "Most accurate" if len(level) == 1 else "Level as the most accurate"
     told = (
         f"{what} with {counted(size, 'response')} to each prompt: {names(level)} (of one rollout's gradient "
-        f"{number(best['accuracy'])} lies along the true one, in root mean square)"
+        f"{ratio(*best)} lies along the true one, in root mean square)"
     )
     if own in known and own not in level:
-        needed = known[own]["responses_needed"]
+        needed = modes[own]["responses_needed"]
         more = f"{needed}" if needed is not None else f"more than {SEARCHED * size}"
         told += f"; this config's {own} needs {more} for the same"
     elif own in level and len(level) < len(known):
@@ -151,6 +152,20 @@ def _best(found: Found) -> Iterator[str]:
     yield f"{told}."
 
 
-def _level(best: Mapping[str, Any], each: Mapping[str, Any]) -> bool:
-    errors = [(one["standard_error"] or {}).get("accuracy") for one in (best, each)]
-    return are_level(best["accuracy"], each["accuracy"], *errors)
+def accuracy(each: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Of a delta mode: the component of one rollout's gradient along the true one by its length, both in root mean
+    square, with its standard error, 0 where it is exact; 1 is an estimate without error.
+
+    It is what `responses_needed` brings to the best mode's. None where there is no gradient.
+    """
+    scale, across, signal = each["scale"], each["off_direction"], each["signal_to_noise"]
+    if scale is None or across is None or (signal is None and each["total_variance"]):
+        return None
+    errors = each["standard_error"] or {}
+    along = math.copysign(math.sqrt(max(1 - across**2, 0.0)), scale)
+    heard = 1.0 if signal is None else signal / math.hypot(1, signal)  # without noise all is signal
+    doubts = (
+        along * (errors.get("signal_to_noise") or 0.0) / (1 + (signal or 0.0) ** 2) ** 1.5,
+        heard * (errors.get("off_direction") or 0.0) * across / max(abs(along), CERTAIN),
+    )
+    return along * heard, math.hypot(*doubts)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from pgrl_cli.config.problems import legible
 from pgrl_cli.readings.baselines import baselines
 from pgrl_cli.readings.deltas import delta_modes
 from pgrl_cli.readings.divergences import kl_terms, kl_terms_of_sequences
@@ -25,7 +26,7 @@ def readings(found: Found) -> list[Reading]:
 def title(found: Found) -> str:
     """What is diagnosed, in a line."""
     subject = found["subject"]
-    return f"{subject['config']}, seed {subject['seed']}, after {counted(subject['epochs'], 'epoch')}"
+    return f"{legible(subject['config'])}, seed {subject['seed']}, after {counted(subject['epochs'], 'epoch')}"
 
 
 def opening(found: Found) -> Iterator[str]:

@@ -83,7 +83,7 @@ def _all_but_rounding(most: float) -> float:
 def _of_being_right(found: Found) -> Iterator[str]:
     reward = found["reward"]
     if not reward["exact_match"] and not found["subject"]["exact"]:
-        yield "None of the sampled responses is right."
+        yield "No sampled response is right."
         return
     right = estimate(reward["exact_match"], error_of(found, "reward", "exact_match"))
     told = f"A response is right with a probability of {right}"
