@@ -58,6 +58,11 @@ class Moments:
         """[parameter]: of the prompt's expected reward; the value is subtracted, since E[score] is zero."""
         return (self.seen["rewards"] - self.value) @ self.sums
 
+    def variance(self, baseline: Tensor) -> Tensor:
+        """Of (R - b) score, for one response: E[(R - b)^2 |score|^2] - |E[(R - b) score]|^2."""
+        advantages = self.seen["rewards"] - baseline
+        return advantages.square() @ self.squares - (advantages @ self.sums).square().sum()
+
 
 def visible(mode: Function) -> tuple[str, ...] | None:
     """What a delta mode sees of each response; None for one that asks for what no single response has."""
