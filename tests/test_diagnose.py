@@ -353,6 +353,16 @@ def test_a_sample_says_that_it_is_one(sample: Found) -> None:
     assert "as far as the sample tells" in " ".join(told(sample)["kl"])
 
 
+def test_a_sample_that_sees_no_gradient_does_not_say_that_there_is_none(sample: Found) -> None:
+    found = deepcopy(sample)
+    found["truth"]["gradient_norm"] = 0.0
+    assert told(found)["truth"][1].startswith("The sample does not tell the gradient from zero")
+    assert told(found)["delta_modes"] == [
+        "The sample does not tell which way the true gradient points, so neither what is along it."
+    ]
+    assert not [line for line in told(found)["losses"] if "no true gradient" in line]
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(None, "-"), (0, "0"), (5.322906, "5.323"), (0.0213496, "0.02135"), (99999.6, "1.0e+05"), (7.4e-05, "7.4e-05")],

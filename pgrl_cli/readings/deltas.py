@@ -83,6 +83,9 @@ def _legend(found: Found) -> str:
 
 def _sentences(found: Found) -> Iterator[str]:
     modes = found["delta_modes"]
+    if has_no_gradient(found) and not found["subject"]["exact"]:
+        yield "The sample does not tell which way the true gradient points, so neither what is along it."
+        return
     if has_no_gradient(found):
         yield from _without_truth(modes)
         return

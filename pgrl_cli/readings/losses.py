@@ -48,12 +48,12 @@ def _chosen(count: int) -> list[int]:
 LEGEND = (
     "Cosine: of the loss's gradient to the true one, at the parameters before that step. Sample: its effective size, a "
     "share of the rollout. Cut: the share of tokens that a clip gives no gradient. Means over sampled rollouts, each "
-    "of which trains a copy of the policy."
+    "of which trains a copy of the policy with this config's average, optimizer and rate, and nothing but that loss."
 )
 
 
 def _sentences(found: Found, count: int) -> Iterator[str]:
-    if has_no_gradient(found):
+    if has_no_gradient(found) and found["subject"]["exact"]:
         yield "Before the first step there is no true gradient to point along."
     if count == 1:
         yield "An epoch has one step here: a rollout is never stale, every ratio is 1, and a clip has nothing to do."

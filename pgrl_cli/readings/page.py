@@ -53,8 +53,8 @@ def opening(found: Found) -> Iterator[str]:
         "Gradients are with respect to the parameters. A rollout is one group of responses to each prompt; its "
         "gradient, unless something else is said, that of an epoch's first step with average: response_sum."
     )
-    if subject["kl_coefficient"] and subject["kl_placement"] == "reward":
-        yield "The KL that this config takes from the reward is left out of all but the table of the KL's terms."
+    if subject["kl_coefficient"]:
+        yield "This config's KL takes no part but where KL terms are looked at."
 
 
 def markdown(found: Found, pictures: Mapping[str, str]) -> str:
