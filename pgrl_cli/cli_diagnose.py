@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from operator import gt
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -176,7 +177,9 @@ def _table(reading: "Reading", room: int) -> "Table":
 
 
 def _widths(reading: "Reading", room: int) -> tuple[list[int], int]:
-    """The width of each column, and the gap between two: headings are broken first, then numbers before errors."""
+    """The width of each column, and the gap between two: headings are broken first, then numbers before errors,
+    and at last whatever has spaces.
+    """
     from rich.cells import cell_len
 
     def longest(texts: Iterable[str]) -> int:
@@ -192,10 +195,15 @@ def _widths(reading: "Reading", room: int) -> tuple[list[int], int]:
         max(head, longest(cells if place < reading.words else _pieces(cells)))
         for place, (head, cells) in enumerate(zip(heads, columns, strict=True))
     ]
+    narrowest = [
+        max(head, longest(word for cell in cells for word in cell.split()))
+        for head, cells in zip(heads, columns, strict=True)
+    ]
     gap = 2 if sum(widths) + 2 * (len(widths) - 1) <= room else 1
-    while sum(widths) + gap * (len(widths) - 1) > room and widths != least:
-        widest = max(range(len(widths)), key=lambda place: widths[place] - least[place])
-        widths[widest] = least[widest]
+    for narrower in (least, narrowest):
+        while sum(widths) + gap * (len(widths) - 1) > room and any(map(gt, widths, narrower)):
+            widest = max(range(len(widths)), key=lambda place: widths[place] - narrower[place])
+            widths[widest] = narrower[widest]
     return widths, gap
 
 

@@ -322,6 +322,24 @@ def test_rewards_that_never_differ_leave_noise_to_those_who_do_not_center() -> N
     assert "max_rewards" not in said["delta_modes"][1]
 
 
+def test_groups_that_show_nothing_are_not_taken_for_nothing(two_state: Found) -> None:
+    found = deepcopy(two_state)
+    nothing = {"scale": 0.0, "off_direction": None, "total_variance": 0.0, "signal_to_noise": None, "exact": False}
+    found["delta_modes"]["optimal_baseline"] |= nothing | {"standard_error": {"scale": 0.0, "total_variance": 0.0}}
+    said = told(found)["delta_modes"]
+    assert "No drawn group has an advantage with optimal_baseline, which tells nothing" in said[-2]
+    assert not [line for line in said if line.startswith(("Unbiased", "Bent")) and "optimal_baseline" in line]
+    (reading,) = (each for each in page.readings(found) if each.section == "delta_modes")
+    (row,) = (row for row in reading.rows if row[0] == "optimal_baseline")
+    assert row[1:5] == ("-", "-", "-", "-")
+
+
+def test_a_policy_that_is_as_good_as_certain_has_no_directions_that_count(two_state: Found) -> None:
+    found = deepcopy(two_state)
+    found["truth"]["entropy"] = 1e-40
+    assert told(found)["kl"] == [divergences.CERTAINLY]
+
+
 def test_a_group_of_one_has_the_modes_that_it_can_have() -> None:
     found = diagnosed_as("lecture/two_state", "delta_mode=rewards", "num_responses=1")
     assert set(found["delta_modes"]) == {"rewards", "max_rewards", "true_value_baseline"}
@@ -379,9 +397,9 @@ def test_an_error_says_how_many_digits_a_number_has() -> None:
     assert [share(each) for each in (None, 0.0, 1e-6, 0.0841, 0.9999, 1.0)] == [
         "-",
         "0 %",
-        "< 0.01 %",
+        "<0.01 %",
         "8.4 %",
-        "> 99.9 %",
+        ">99.9 %",
         "100 %",
     ]
     assert [names("a"), names("ab"), names("abc")] == ["a", "a and b", "a, b and c"]

@@ -77,7 +77,8 @@ def _draw_variances(panel: Any, modes: Sequence[Mapping[str, Any]]) -> None:
         variance = each["total_variance"]
         if row not in drawn:
             where = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": SMALL, "color": QUIET}
-            panel.annotate("none" if variance is not None else "no number", (0.02, row), **where)
+            told = "no number" if variance is None else "none" if each["exact"] else "none was drawn"
+            panel.annotate(told, (0.02, row), **where)
             continue
         error = 2 * ((each["standard_error"] or {}).get("total_variance") or 0.0)
         if error:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pgrl_cli.readings.numbers import CERTAIN, NONE, are_level, counted, names, number, ratio, share
+from pgrl_cli.readings.numbers import CERTAIN, NONE, are_level, counted, estimate, names, ratio, share
 from pgrl_cli.readings.reading import Found, Reading, has_no_gradient
 
 SEARCHED = 64
@@ -51,18 +51,26 @@ def delta_modes(found: Found) -> Reading:
 
 
 def _cells(found: Found, each: Mapping[str, Any], least: float) -> Iterator[str]:
-    errors = each["standard_error"] or {}
-    yield ratio(each["scale"], errors.get("scale"))
-    yield share(each["off_direction"], errors.get("off_direction"))
-    yield (
-        number(each["total_variance"], least)
-        if not errors
-        else ratio(each["total_variance"], errors.get("total_variance"))
-    )
-    yield ratio(each["signal_to_noise"], errors.get("signal_to_noise"))
-    yield NONE if has_no_gradient(found) else " ".join(f"{value:.2f}" for value in each["cosine"].values())
-    yield _needed(found, each["responses_needed"])
+    errors, across = each["standard_error"] or {}, each["off_direction"]
+    lost, unseen = has_no_gradient(found), _is_unseen(each)
+    yield NONE if lost or unseen else ratio(each["scale"], errors.get("scale"))
+    rounding = across is not None and each["exact"] and across <= CERTAIN
+    yield NONE if lost or unseen else share(0.0 if rounding else across, errors.get("off_direction"))
+    yield NONE if unseen else estimate(each["total_variance"], errors.get("total_variance"), least)
+    yield NONE if lost or unseen else ratio(each["signal_to_noise"], errors.get("signal_to_noise"))
+    yield NONE if lost else " ".join(_bare(value) for value in each["cosine"].values())
+    yield NONE if unseen else _needed(found, each["responses_needed"])
     yield "yes" if each["exact"] else "no"
+
+
+def _is_unseen(each: Mapping[str, Any]) -> bool:
+    """Whether of a sample no group has an advantage: that says nothing of the others."""
+    return not each["exact"] and not each["total_variance"]
+
+
+def _bare(cosine: float) -> str:
+    """A cosine in few letters."""
+    return f"{cosine:.2f}".replace("0.", ".", 1) if abs(cosine) < 0.995 else f"{cosine:.2f}"
 
 
 def _needed(found: Found, responses: int | None) -> str:
@@ -90,6 +98,8 @@ def _sentences(found: Found) -> Iterator[str]:
         yield from _without_truth(modes)
         return
     yield from _directions(modes)
+    if unseen := [mode for mode, each in modes.items() if _is_unseen(each)]:
+        yield f"No drawn group has an advantage with {names(unseen)}, which tells nothing: --samples draws more."
     yield from _best(found)
 
 
@@ -101,7 +111,7 @@ def _without_truth(modes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         return
     yield "There is no true gradient here: what a rollout's gradient shows is noise."
     if still:
-        yield f"None, as it should be, has a rollout with {names(still)}."
+        yield f"No rollout shows any with {names(still)}."
 
 
 def _directions(modes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -123,7 +133,7 @@ def _kind(each: Mapping[str, Any]) -> str | None:
     """unbiased, longer (or shorter), or bent; None where a sample does not tell."""
     errors = each["standard_error"] or {}
     scale, across = each["scale"], each["off_direction"]
-    if scale is None or across is None:
+    if scale is None or across is None or _is_unseen(each):
         return None
     if across > max(SURE * (errors.get("off_direction") or 0.0), CERTAIN):
         return "bent"
@@ -162,7 +172,7 @@ def accuracy(each: Mapping[str, Any]) -> tuple[float, float] | None:
     It is what `responses_needed` brings to the best mode's. None where there is no gradient.
     """
     scale, across, signal = each["scale"], each["off_direction"], each["signal_to_noise"]
-    if scale is None or across is None or (signal is None and each["total_variance"]):
+    if scale is None or across is None or (signal is None and each["total_variance"]) or _is_unseen(each):
         return None
     errors = each["standard_error"] or {}
     along = math.copysign(math.sqrt(max(1 - across**2, 0.0)), scale)

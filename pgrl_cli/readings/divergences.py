@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pgrl_cli.readings.numbers import CERTAIN, ROUNDING, estimate, names, number, points, ratio
-from pgrl_cli.readings.reading import Found, Reading, error_of
+from pgrl_cli.readings.reading import Found, Reading, error_of, is_certain
 
 OWN = "the run's own"
 """How a reference is told that is not the policy before training."""
@@ -16,6 +16,10 @@ SURE, CLOSE, DOUBTFUL = 2.0, 0.05, 0.3
 LEGEND = (
     f"Bias and variance: of one response's value against {FORWARD}, in nats. Cosines: of the term's expected "
     "gradient on fresh samples to those of both KLs; scale: its length along the first, in lengths of that."
+)
+CERTAINLY = (
+    "The policy is as good as certain of its responses: what is left of the gradients of the KLs is lost in rounding, "
+    "and so are cosines and scales."
 )
 TOLD = {
     "both": "down both KLs, whose gradients agree here",
@@ -75,6 +79,9 @@ def _sentences(found: Found) -> Iterator[str]:
     if not found["truth"]["kl_forward"]:
         yield _of_no_kl(found)
         return
+    if is_certain(found):
+        yield CERTAINLY
+        return
     yield from _of_directions(found, "kl")
     yield from _of_values(found, "kl")
     yield from _of_its_own(found)
@@ -90,7 +97,7 @@ def _of_no_kl(found: Found) -> str:
 
 
 def _sentences_of_sequences(found: Found) -> Iterator[str]:
-    if found["truth"]["kl_forward"]:
+    if found["truth"]["kl_forward"] and not is_certain(found):
         yield from _of_directions(found, "kl_sequence")
         yield from _of_values(found, "kl_sequence")
 

@@ -55,11 +55,11 @@ def share(value: float | None, error: float | None = None) -> str:
     if abs(percent) <= 100 * ROUNDING:
         return "0 %"
     if abs(percent) < 0.01:
-        return "< 0.01 %"
+        return "<0.01 %"
     if abs(percent - 100) <= 100 * ROUNDING:
         return "100 %"
     if 99.95 <= percent < 100:
-        return "> 99.9 %"
+        return ">99.9 %"
     return f"{percent:.{1 if abs(percent) >= 1 else 2}f} %" if abs(percent) < 1e5 else f"{percent:.1e} %"
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pgrl_cli.readings.numbers import CERTAIN
+
 Found = Mapping[str, Any]
 """A diagnosis, as JSON holds it."""
 
@@ -31,6 +33,11 @@ def error_of(found: Found, *path: str) -> Any:
     for name in path:
         part = part.get(name) if isinstance(part, Mapping) else None
     return part
+
+
+def is_certain(found: Found) -> bool:
+    """Whether the policy nearly always gives the same response, so that gradients of its KLs are lost in rounding."""
+    return bool(found["truth"]["entropy"] <= CERTAIN)
 
 
 def has_no_gradient(found: Found) -> bool:

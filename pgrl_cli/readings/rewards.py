@@ -70,7 +70,7 @@ def _of_loopholes(wrong: Sequence[Mapping[str, Any]], prompts: int, exact: bool)
     if open_:
         return (
             f"A loophole: to {len(open_)} of {counted(prompts, 'prompt')} a {sampled}wrong response earns as much as "
-            "the right answer, or more, so the reward alone does not ask for it."
+            "the right answer, or more, so the reward does not prefer the right one there."
         )
     earned, most = (sum(each[name] for each in wrong) / len(wrong) for name in ("best_wrong_reward", "solution_reward"))
     return f"Without a right answer {at_least}{points(earned)} of {points(most)} can be earned, averaged over prompts."

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from pgrl_cli.readings.numbers import estimate, points
-from pgrl_cli.readings.reading import Found, Reading, error_of, has_no_gradient
+from pgrl_cli.readings.reading import Found, Reading, error_of, has_no_gradient, is_certain
 
 WIDE = 13.0
 """Nats: a choice among more responses than this is told as a power."""
@@ -47,7 +47,8 @@ def _sentences(found: Found) -> Iterator[str]:
         yield "The sample does not tell the gradient from zero: a larger one may, --samples."
     elif has_no_gradient(found):
         earns_all = most - expected <= AS_GOOD_AS * max(abs(most), abs(expected))
-        why = ", since whatever the policy answers earns the most" if earns_all else ""
+        certain = ", since the policy is as good as certain of its responses" if is_certain(found) else ""
+        why = ", since whatever the policy answers earns the most" if earns_all else certain
         yield f"The gradient is zero{why}: no estimator has anything to learn here."
     if truth["kl_forward"] == 0:
         yield "The policy is its reference: both KLs are zero."
