@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import pytest
 import torture
+from processes import wait_until
 
 from pgrl_cli import keeper, resuming, runs, sampling
 from pgrl_cli.config import ConfigError
@@ -363,16 +364,18 @@ def test_a_run_that_another_machine_still_writes_is_left_to_it_and_a_lost_one_is
     assert broken.status()["status"] == "completed"
 
 
-def test_two_that_go_on_with_one_run_do_not_mix(tmp_path):
-    whole = trained(tmp_path / "whole", epochs=400, log_every=0)
-    broken = stopped(tmp_path / "broken", 5, epochs=400, log_every=0)
+def test_of_two_that_go_on_with_one_run_one_wins_and_the_other_says_so(tmp_path):
+    whole = trained(tmp_path / "whole", epochs=200, log_every=0)
+    broken = stopped(tmp_path / "broken", 5, epochs=200, log_every=0)
+    metrics = broken.folder / "metrics.jsonl"
+    before = metrics.stat().st_size
     words = torture.pgrl(["train", "--resume", str(broken.folder), "-q"])
-    both = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    told = [child.communicate(timeout=120) for child in both]
-    codes = sorted(child.returncode for child in both)
-    loser = told[[child.returncode for child in both].index(2)] if codes == [0, 2] else None
-    assert loser is None or "in use by another process" in loser[1]
-    assert codes in ([0, 2], [0, 0])  # or the second came when the first had finished
+    winner = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: metrics.stat().st_size > before)
+    with pytest.raises(InUse, match="in use by another process"):
+        resuming.resume(resuming.asked_for(broken, []))
+    told = winner.communicate(timeout=120)
+    assert winner.returncode == 0, told
     assert same(whole, broken)
 
 
