@@ -536,6 +536,16 @@ def test_a_failed_run_keeps_its_last_good_checkpoint(tmp_path):
     assert same(whole, broken)
 
 
+def test_a_policy_that_its_last_step_spoilt_does_not_become_a_completed_run_by_going_on(tmp_path):
+    keys = {"epochs": 1, "steps_per_epoch": 1, "learning_rate": 1e30, "prompts": [[0, 0, 0]], "vocab_size": 3}
+    with pytest.raises(RunFailed, match="not finite after step 0, the last") as failure:
+        trained(tmp_path, **keys, kl_coefficient=0, delta_mode="rewards")
+    assert not list(failure.value.run.checkpoints.glob("epoch-000001"))
+    with pytest.raises(RunFailed, match="not finite after step 0, the last"):
+        resumed(failure.value.run)
+    assert failure.value.run.status()["status"] == "failed"
+
+
 def test_a_full_disk_damages_nothing_and_with_space_again_the_run_goes_on(tmp_path):
     whole = trained(tmp_path / "whole", epochs=30, checkpoint_period=2)
     size = (whole.folder / "metrics.jsonl").stat().st_size
