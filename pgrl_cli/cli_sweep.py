@@ -178,7 +178,7 @@ def _folder_told(folder: "Sweep", quiet: bool) -> Iterator[None]:
     except OSError as error:
         name = f"{error.filename}: " if error.filename is not None else ""
         err().print(f"error: {name}{error.strerror or error}", markup=False)
-        _tell_how_to_go_on(folder, failed=False)
+        _tell_how_to_go_on(folder, failed=any(folder.status(cell)["status"] == "failed" for cell in folder.cells))
         if not quiet:
             say(str(folder.folder))
         raise typer.Exit(1) from error

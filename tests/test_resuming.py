@@ -351,14 +351,15 @@ def test_a_run_that_another_process_has_is_refused(tmp_path):
         resumed(broken)
 
 
-def test_a_run_that_another_machine_still_writes_is_left_to_it_and_a_lost_one_is_not(tmp_path):
+@pytest.mark.parametrize("apart", [-2, 1000], ids=["long ago", "by a clock that went backwards since"])
+def test_a_run_that_another_machine_still_writes_is_left_to_it_and_a_lost_one_is_not(tmp_path, apart):
     broken = stopped(tmp_path, 5)
     runs.write_whole(broken.folder / "status.json", broken.status() | {"status": "running", "host": "otherbox"})
     with pytest.raises(InUse, match=r"in use by process .* on otherbox"):
         resumed(broken)
-    old = time.time() - 2 * runs.RECENT
+    when = time.time() + apart * runs.RECENT
     for file in broken.folder.iterdir():
-        os.utime(file, (old, old))
+        os.utime(file, (when, when))
     resumed(broken)
     assert broken.status()["status"] == "completed"
 

@@ -627,7 +627,10 @@ def test_a_summary_that_cannot_be_written_is_told_with_the_folder_and_how_to_go_
     folder = said.stdout.strip()
     assert said.exit_code == 1
     assert f"error: {folder}/summary.png: No space left on device" in said.stderr
-    assert f"to try again: pgrl sweep --resume {folder}" in said.stderr
+    assert f"to try again: pgrl sweep --resume {folder}\n" in said.stderr
+    monkeypatch.setattr(Sweep, "status", lambda sweep, cell: {"status": "failed"})
+    said = pgrl("--resume", folder, "--quiet")
+    assert f"to try again: pgrl sweep --resume {folder} --retry-failed\n" in said.stderr
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
