@@ -330,6 +330,21 @@ def test_a_pipe_in_the_place_of_a_file_hangs_nothing(tmp_path, name):
     assert same(whole, broken)
 
 
+def test_a_run_that_cannot_start_over_keeps_the_policy_that_it_had(tmp_path):
+    origin = trained(tmp_path / "origin")
+    folder = trained(tmp_path / "after", init_from=str(origin.folder))
+    before = {place.name: (place / "tensors.safetensors").read_bytes() for place in folder.checkpoints.iterdir()}
+    shutil.rmtree(origin.folder)
+    (folder.folder / "metrics.jsonl").write_bytes(b"")
+    notes = []
+    with pytest.raises(RunFailed, match="cannot be read"):
+        resuming.resume(resuming.asked_for(folder, ["epochs=12"]), tell=notes.append)
+    aside = folder.folder / "damaged"
+    assert notes[-1] == f"what it had written is kept in {aside}"
+    assert {place.name: (place / "tensors.safetensors").read_bytes() for place in aside.glob("epoch-*")} == before
+    assert not list(folder.checkpoints.iterdir())
+
+
 def test_what_had_been_written_is_kept_when_a_run_has_to_start_over(tmp_path):
     broken = stopped(tmp_path, 5)
     metrics = broken.folder / "metrics.jsonl"
