@@ -331,6 +331,21 @@ def test_a_pipe_in_the_place_of_a_file_hangs_nothing(tmp_path, name):
     assert same(whole, broken)
 
 
+def test_a_run_that_cannot_start_over_keeps_the_policy_that_it_had(tmp_path):
+    origin = trained(tmp_path / "origin")
+    folder = trained(tmp_path / "after", init_from=str(origin.folder))
+    before = {place.name: (place / "tensors.safetensors").read_bytes() for place in folder.checkpoints.iterdir()}
+    shutil.rmtree(origin.folder)
+    (folder.folder / "metrics.jsonl").write_bytes(b"")
+    notes = []
+    with pytest.raises(RunFailed, match="cannot be read"):
+        resuming.resume(resuming.asked_for(folder, ["epochs=12"]), tell=notes.append)
+    aside = folder.folder / "damaged"
+    assert notes[-1] == f"what it had written is kept in {aside}"
+    assert {place.name: (place / "tensors.safetensors").read_bytes() for place in aside.glob("epoch-*")} == before
+    assert not list(folder.checkpoints.iterdir())
+
+
 def test_what_had_been_written_is_kept_when_a_run_has_to_start_over(tmp_path):
     broken = stopped(tmp_path, 5)
     metrics = broken.folder / "metrics.jsonl"
@@ -352,14 +367,15 @@ def test_a_run_that_another_process_has_is_refused(tmp_path):
         resumed(broken)
 
 
-def test_a_run_that_another_machine_still_writes_is_left_to_it_and_a_lost_one_is_not(tmp_path):
+@pytest.mark.parametrize("apart", [-2, 1000], ids=["long ago", "by a clock that went backwards since"])
+def test_a_run_that_another_machine_still_writes_is_left_to_it_and_a_lost_one_is_not(tmp_path, apart):
     broken = stopped(tmp_path, 5)
     runs.write_whole(broken.folder / "status.json", broken.status() | {"status": "running", "host": "otherbox"})
     with pytest.raises(InUse, match=r"in use by process .* on otherbox"):
         resumed(broken)
-    old = time.time() - 2 * runs.RECENT
+    when = time.time() + apart * runs.RECENT
     for file in broken.folder.iterdir():
-        os.utime(file, (old, old))
+        os.utime(file, (when, when))
     resumed(broken)
     assert broken.status()["status"] == "completed"
 
@@ -537,6 +553,16 @@ def test_a_failed_run_keeps_its_last_good_checkpoint(tmp_path):
     assert broken.status()["status"] == "failed"
     resumed(broken, "checkpoint_period=1")
     assert same(whole, broken)
+
+
+def test_a_policy_that_its_last_step_spoilt_does_not_become_a_completed_run_by_going_on(tmp_path):
+    keys = {"epochs": 1, "steps_per_epoch": 1, "learning_rate": 1e30, "prompts": [[0, 0, 0]], "vocab_size": 3}
+    with pytest.raises(RunFailed, match="not finite after step 0, the last") as failure:
+        trained(tmp_path, **keys, kl_coefficient=0, delta_mode="rewards")
+    assert not list(failure.value.run.checkpoints.glob("epoch-000001"))
+    with pytest.raises(RunFailed, match="not finite after step 0, the last"):
+        resumed(failure.value.run)
+    assert failure.value.run.status()["status"] == "failed"
 
 
 def test_a_full_disk_damages_nothing_and_with_space_again_the_run_goes_on(tmp_path):

@@ -627,17 +627,21 @@ def test_a_summary_that_cannot_be_written_is_told_with_the_folder_and_how_to_go_
     folder = said.stdout.strip()
     assert said.exit_code == 1
     assert f"error: {folder}/summary.png: No space left on device" in said.stderr
-    assert f"to try again: pgrl sweep --resume {folder}" in said.stderr
+    assert f"to try again: pgrl sweep --resume {folder}\n" in said.stderr
+    monkeypatch.setattr(Sweep, "status", lambda sweep, cell: {"status": "failed"})
+    said = pgrl("--resume", folder, "--quiet")
+    assert f"to try again: pgrl sweep --resume {folder} --retry-failed\n" in said.stderr
 
 
-def test_ctrl_c_while_the_summary_is_written_names_the_folder(monkeypatch):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_while_the_summary_is_written_names_the_folder(monkeypatch, number, code):
     def interrupted(figure, *words, **more):
-        raise KeyboardInterrupt
+        signal.raise_signal(number)
 
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", interrupted)
     Path("grid.yaml").write_text(GRID)
     said = pgrl("--config", "grid.yaml", "--jobs", "1")
-    assert said.exit_code == 130
+    assert said.exit_code == code
     assert "to go on: pgrl sweep --resume runs/" in said.stderr
 
 
