@@ -8,6 +8,7 @@ from training.lecture import config, records
 
 from pgrl_cli.assembly import assemble
 from pgrl_cli.policies import POLICIES
+from pgrl_cli.results import AT_ITS_END
 from pgrl_cli.training import expectations
 from pgrl_cli.training.measures import EVALUATED, METRICS, group_measures
 from pgrl_cli.training.trainer import train
@@ -149,6 +150,4 @@ def test_it_is_null_beside_a_reward_of_ones_own_and_where_there_are_too_many_res
 
 
 def test_a_reader_knows_which_measures_are_null_in_most_lines():
-    from pgrl_cli.results import AT_ITS_END
-
     assert AT_ITS_END == EVALUATED
