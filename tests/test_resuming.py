@@ -13,13 +13,16 @@ import pytest
 import torture
 from processes import wait_until
 
-from pgrl_cli import keeper, resuming, runs, sampling
+from pgrl_cli import keeper, notebook, resuming, runs, sampling
 from pgrl_cli.config import ConfigError
 from pgrl_cli.config.layers import layers_from
 from pgrl_cli.experiment import Interrupted, RunFailed, run
+from pgrl_cli.exports import exported
 from pgrl_cli.resolution import resolve
+from pgrl_cli.results import gathered
 from pgrl_cli.runs import InUse, Run
 from pgrl_cli.stopping import Stopped
+from pgrl_cli.training import measures, trainer
 from pgrl_cli.verification import faults_of
 
 KEYS = {
@@ -214,6 +217,33 @@ def test_a_finished_run_made_longer_is_the_run_that_was_that_long_from_the_start
     resumed(short, "epochs=14")
     assert same(whole, short)
     assert short.status()["epochs"] == 14
+
+
+@pytest.mark.parametrize("keys", [{}, {"seeds": 2}])
+def test_a_run_of_an_older_version_keeps_the_metrics_that_its_lines_have(tmp_path, monkeypatch, keys):
+    new = "expected_zero_variance_groups"
+    monkeypatch.setattr(notebook, "draw", lambda *given, **more: None)  # pictures take their time
+    with monkeypatch.context() as older:
+        older.setattr(measures, "EVALUATED", tuple(name for name in measures.EVALUATED if name != new))
+        older.setattr(notebook, "EVALUATED", measures.EVALUATED)
+        older.setattr(
+            trainer, "evaluated", lambda *given: {n: m for n, m in measures.evaluated(*given).items() if n != new}
+        )
+        broken = stopped(tmp_path / "runs", 5, **keys)
+    whole = trained(tmp_path / "whole", **keys)
+    resumed(broken)
+    rows, others = broken.metrics(), whole.metrics()
+    assert rows == [{name: value for name, value in row.items() if name != new} for row in others]
+    assert faults_of(broken.folder) == []
+    resumed(broken, "epochs=12")
+    assert {frozenset(row) for row in broken.metrics()} == {frozenset(rows[0])}
+    assert faults_of(broken.folder) == []
+    assert all(new not in json.loads(line) for line in b"".join(exported(broken.folder, None, "jsonl")).splitlines())
+    with pytest.raises(ConfigError, match=f"there is no metric '{new}'"):
+        gathered([broken.folder], new)
+    results, notes = gathered([broken.folder, whole.folder], new)
+    assert [result.path for result in results] == [whole.folder]
+    assert any("there is no metric" in note for note in notes)
 
 
 def test_an_interrupted_run_can_be_made_longer_too(tmp_path):

@@ -38,6 +38,29 @@ def entropy(vocab_log_probs: Tensor) -> Tensor:
     return -(vocab_log_probs.exp() * vocab_log_probs).sum(dim=-1)
 
 
+def score_squares(tokens: Tensor, vocab_log_probs: Tensor) -> Tensor:
+    """The squared length of each token's score with respect to its logits: ||onehot - pi||^2.
+
+    tokens [... prompt response token], vocab_log_probs [... prompt response token vocab] (the response axis is 1
+    where all responses to a prompt share them) -> [... prompt response token], from 0 (a certain token) to 2. It is
+    1 - 2 pi(token) + sum of pi^2, as the sum of squares that keeps its digits where the policy is nearly certain.
+    """
+    chosen = tokens.unsqueeze(-1) == torch.arange(vocab_log_probs.shape[-1], device=tokens.device)
+    others = torch.where(chosen, 0.0, vocab_log_probs.exp())
+    return others.sum(dim=-1).square() + others.square().sum(dim=-1)
+
+
+def joint_probabilities(vocab_log_probs: Tensor) -> Tensor:
+    """pi of every response there is, where no token depends on another one.
+
+    vocab_log_probs [... token vocab] -> [... response], the last token changing fastest.
+    """
+    joint, *later = vocab_log_probs.exp().unbind(dim=-2)
+    for token in later:
+        joint = (joint.unsqueeze(-1) * token.unsqueeze(-2)).flatten(-2)
+    return joint
+
+
 def inverse_cdf(vocab_log_probs: Tensor, uniforms: Tensor) -> Tensor:
     """The tokens that uniform numbers fall on: vocab_log_probs [... vocab], uniforms [...] -> tokens [...].
 

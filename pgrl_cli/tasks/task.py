@@ -8,6 +8,9 @@ from torch import Tensor
 
 from pgrl_cli.registry import Table
 
+MOST_ENUMERATED = 2**20
+"""Responses that are listed one by one."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -23,6 +26,24 @@ class Task:
     """prompts [prompt token] -> a right response to each, [prompt token]; it earns every reward's maximum."""
     rewards: Table
     """prompts [prompt token], responses [... prompt response token] -> [... prompt response]; first the default."""
+
+    @property
+    def response_count(self) -> int:
+        """How many responses there are to a prompt."""
+        return self.vocab_size**self.response_length
+
+    def every_response(self) -> Tensor:
+        """All responses there are: token ids [response token], the last token changing fastest.
+
+        Raises ValueError where there are more than a machine should list.
+        """
+        count = self.response_count
+        if count > MOST_ENUMERATED:
+            told = f"{self.vocab_size}^{self.response_length}" + (f" = {count:,}" if count < 10**15 else "")
+            raise ValueError(f"There are {told} responses to a prompt; at most {MOST_ENUMERATED:,} can be listed.")
+        powers = [self.vocab_size**place for place in reversed(range(self.response_length))]
+        numbers = torch.arange(count, device=self.prompts.device)
+        return numbers[:, None] // torch.tensor(powers, device=numbers.device) % self.vocab_size
 
     def mask(self, responses: Tensor) -> Tensor | None:
         """Which tokens [... prompt response token] belong to the response; None where all do, as in fixed lengths."""
