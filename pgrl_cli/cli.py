@@ -13,7 +13,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pgrl_cli import __version__, cli_results, cli_sample, cli_sweep
+from pgrl_cli import __version__, cli_diagnose, cli_results, cli_sample, cli_sweep
+from pgrl_cli.cli_config import ConfigName, Overrides, config_names, resolved_config
 from pgrl_cli.cli_runs import runs_app
 from pgrl_cli.config.problems import ConfigError, Problem, short
 from pgrl_cli.config.shipped import (
@@ -29,7 +30,6 @@ from pgrl_cli.console import failures_told, in_one_line, note, out, print_json, 
 
 if TYPE_CHECKING:
     from pgrl_cli.experiment import Summary
-    from pgrl_cli.resolution import Resolved
     from pgrl_cli.runs import Run
 
 app = typer.Typer(
@@ -40,13 +40,6 @@ app = typer.Typer(
 config_app = typer.Typer(help="Look at configs: the shipped ones and your own.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 app.add_typer(runs_app, name="runs")
-
-
-def _config_names(incomplete: str) -> list[str]:
-    """What the shell offers for a config: shipped names, and YAML files that begin like this."""
-    folders = [f"{path}/" for path in Path().glob(f"{incomplete}*/") if not path.name.startswith(".")]
-    files = [*folders, *(str(path) for path in Path().glob(f"{incomplete}*.yaml"))]
-    return [*files, *(name for name in [*shipped_names(), *shipped_sweeps()] if name.startswith(incomplete))]
 
 
 def _kinds(incomplete: str) -> list[str]:
@@ -61,15 +54,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-ConfigName = Annotated[
-    str | None,
-    typer.Option("--config", "-c", help="The experiment: a YAML, or a shipped name.", autocompletion=_config_names),
-]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="KEY=VALUE", help="Values that win over the file's, such as epochs=50."),
-]
-File = Annotated[str, typer.Argument(help="A YAML, or a shipped name.", autocompletion=_config_names)]
+File = Annotated[str, typer.Argument(help="A YAML, or a shipped name.", autocompletion=config_names)]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]
 
 
@@ -137,7 +122,7 @@ def _begun(config: str, overrides: list[str] | None, runs_dir: Path, silent: boo
     """A new run, trained."""
     from pgrl_cli.experiment import run
 
-    resolved = _resolved(config, overrides)
+    resolved = resolved_config(config, overrides)
     with progress(resolved.config.name, resolved.config.epochs, silent) as watch:
         return run(resolved, runs_dir, command=["pgrl", *sys.argv[1:]], watch=watch)
 
@@ -167,6 +152,7 @@ def _tell_what_happened(folder: "Run", summary: "Summary | None") -> None:
 
 app.command(name="sample")(cli_sample.sample)
 app.command(name="sweep")(cli_sweep.sweep)
+app.command(name="diagnose")(cli_diagnose.diagnose)
 app.command(name="plot")(cli_results.plot)
 app.command(name="compare")(cli_results.compare)
 
@@ -221,7 +207,7 @@ def config_ls() -> None:
 def config_show(file: File, overrides: Overrides = None, debug: Debug = False) -> None:
     """Print a config fully resolved, every live default written out."""
     with failures_told(debug):
-        resolved = _resolved(file, overrides)
+        resolved = resolved_config(file, overrides)
         from pgrl_cli.words import written
 
         print(written(resolved.config), end="")
@@ -229,7 +215,7 @@ def config_show(file: File, overrides: Overrides = None, debug: Debug = False) -
 
 @config_app.command("cp")
 def config_cp(
-    name: Annotated[str, typer.Argument(help="A shipped config's name.", autocompletion=_config_names)],
+    name: Annotated[str, typer.Argument(help="A shipped config's name.", autocompletion=config_names)],
     dest: Annotated[str, typer.Argument(help="A file, or a folder that is there.")] = ".",
 ) -> None:
     """Copy a shipped config, to build on."""
@@ -239,7 +225,7 @@ def config_cp(
 
 @config_app.command("validate")
 def config_validate(
-    files: Annotated[list[str], typer.Argument(help="YAMLs, or shipped names.", autocompletion=_config_names)],
+    files: Annotated[list[str], typer.Argument(help="YAMLs, or shipped names.", autocompletion=config_names)],
     debug: Debug = False,
 ) -> None:
     """Say of each config whether it can run, and all that is wrong if not."""
@@ -250,7 +236,7 @@ def config_validate(
                 if is_sweep(find(file, Path.cwd())):
                     _planned(file)
                 else:
-                    _resolved(file, None)
+                    resolved_config(file, None)
             print(f"{file}: fine")
         except typer.Exit as ended:
             if ended.exit_code != 2:
@@ -265,21 +251,6 @@ def config_schema() -> None:
     from pgrl_cli.listing import json_schema
 
     print_json(json_schema(), indent=2)
-
-
-def _resolved(config: str, overrides: list[str] | None) -> "Resolved":
-    """The config, ready to run; its notes are told."""
-    from pgrl_cli.config.layers import layers_of
-    from pgrl_cli.resolution import resolve
-
-    layers = layers_of(config, overrides or [])
-    if not layers.problems and is_sweep(find(config, Path.cwd())):
-        fix = f"pgrl sweep --config {config} trains it, with --dry-run it shows its cells"
-        raise ConfigError([Problem(f"is a sweep: {fix}", config)])
-    resolved = resolve(layers)
-    for each in resolved.notes:
-        note(each)
-    return resolved
 
 
 def _planned(config: str) -> None:

@@ -7,11 +7,9 @@ from typing import Annotated
 import typer
 
 from pgrl_cli.config.problems import ConfigError, Problem, refuse_other_than
-from pgrl_cli.console import err, failures_told, out, print_json
+from pgrl_cli.console import PIPED, err, failures_told, out, print_json
 
 FORMATS = ("jsonl", "csv", "npz")
-PIPED = 80
-"""Columns of a table that no terminal shows."""
 runs_app = typer.Typer(help="Look at runs and sweeps, and tidy them up.", no_args_is_help=True)
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from pgrl_cli.config.problems import ConfigError, legible, short
 
@@ -26,6 +27,8 @@ MOST_PROBLEMS = 50
 """Of errors, on the screen."""
 LONGEST_TOLD = 300
 """Characters of an error of a user's own code on the terminal."""
+PIPED = 80
+"""Columns of a table that no terminal shows."""
 ROOM_FOR_A_BAR = 70
 """Columns; narrower terminals get the numbers alone."""
 Watch = Callable[[int, float], None]
@@ -41,6 +44,12 @@ class Steady(Console):
 
 def out() -> Console:
     return Console(soft_wrap=True, highlight=False, emoji=False)
+
+
+def shown_wide() -> Console:
+    """For tables: as wide as the terminal; where there is none, as wide as a page."""
+    console = Console(highlight=False, emoji=False)
+    return console if console.is_terminal else Console(highlight=False, emoji=False, width=PIPED)
 
 
 def err() -> Console:
@@ -104,6 +113,17 @@ def _told(error: Exception) -> str:
 def _trace(debug: bool) -> None:
     if debug:
         traceback.print_exc()
+
+
+@contextmanager
+def working() -> Iterator[Callable[[str], None]]:
+    """What is being worked out, on a terminal, as long as it takes; elsewhere nothing."""
+    console = Steady(stderr=True)
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield lambda what: None
+        return
+    with console.status("beginning") as status:
+        yield lambda what: status.update(escape(short(legible(what), console.width - 5)))
 
 
 @contextmanager

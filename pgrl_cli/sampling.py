@@ -66,8 +66,8 @@ class Trained:
 
 
 @contextmanager
-def trained(folder: Run, seed: int | None = None) -> Iterator[Trained]:
-    """A run's policy; of a run with `seeds` that of one of them, the first unless it is named.
+def trained(folder: Run, seed: int | None = None, device: str | None = None) -> Iterator[Trained]:
+    """A run's policy; of a run with `seeds` that of one of them, the first unless it is named; on a device of its own.
 
     Raises ConfigError for a seed that the run has not, and where there is no whole checkpoint, or none of this config.
     """
@@ -86,7 +86,8 @@ def trained(folder: Run, seed: int | None = None) -> Iterator[Trained]:
     if config.seeds is not None:
         found = checkpoints.part_of(found, seeds.index(seed), {})
     origin = config.model_copy(update={"seeds": None, "log_seeds": None, "seed": seed})
-    alone = origin.model_copy(update={"init_from": None})  # it may have gone
+    elsewhere = {} if device is None else {"device": device}
+    alone = origin.model_copy(update={"init_from": None, **elsewhere})  # where it began may have gone
     parts, state = assemble([alone])
     try:
         checkpoints.restore(state, found)

@@ -30,8 +30,8 @@ def delta_modes(population: Population, drawn: Rollouts, truth: Tensor) -> dict[
     """Every delta mode that the config's group is large enough for, by name.
 
     scale, off_direction, total_variance, signal_to_noise: see `Estimate.against`; cosine: of one rollout's gradient to
-    the true one, its 5, 50 and 95 % quantiles; responses_needed: to each prompt,
-    until it is as accurate as the best mode is with the config's number; None if that is beyond 64 times as many.
+    the true one, its 5, 50 and 95 % quantiles; responses_needed: to each prompt, until it is as accurate as the best
+    mode is with the config's number; None if that is beyond 64 times as many, or there is no true gradient.
     standard_error: of the four, where they rest on a sample; else None.
     """
     subject = population.subject
@@ -39,7 +39,7 @@ def delta_modes(population: Population, drawn: Rollouts, truth: Tensor) -> dict[
     seen = {mode: _Seen(mode, population) for mode in _modes(size)}
     estimates = {mode: each.against_truth(size, uniforms) for mode, each in seen.items()}
     towards = _cosines(drawn, list(seen), truth)
-    best = max((numbers["accuracy"] for numbers in estimates.values()), default=math.nan)
+    best = max((n["accuracy"] for n in estimates.values() if not math.isnan(n["accuracy"])), default=math.nan)
     return {
         mode.__name__: {
             **{name: numbers[name] for name in MEASURED},
@@ -123,11 +123,15 @@ class _Seen:
         return errors
 
     def accuracy(self, size: int) -> float:
-        uniforms = _uniforms(self.subject, size, min(SEARCHED, self.subject.samples))
+        known = size == self.subject.group_size  # what the best one's was found from
+        rollouts = self.subject.samples if known else min(SEARCHED, self.subject.samples)
+        uniforms = _uniforms(self.subject, size, rollouts)
         return self.estimate(size, uniforms).against(self.truth)["accuracy"]
 
     def responses_needed(self, accuracy: float) -> int | None:
         """The smallest group that is as accurate: doubled until it is, then halved in between."""
+        if math.isnan(accuracy):
+            return None
         fails, enough = smallest_group(self.mode) - 1, max(smallest_group(self.mode), self.subject.group_size)
         while self.accuracy(enough) < accuracy * SURE:
             fails, enough = enough, 2 * enough

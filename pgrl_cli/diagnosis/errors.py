@@ -20,4 +20,5 @@ def standard_errors(parts: Sequence[Any]) -> Any:
         return [standard_errors(list(column)) for column in zip(*parts, strict=True)]
     if isinstance(first, bool | str) or any(part is None for part in parts):
         return None
-    return float(np.std(parts, ddof=1) / np.sqrt(len(parts)))
+    with np.errstate(invalid="ignore"):
+        return float(np.std(parts, ddof=1) / np.sqrt(len(parts)))

@@ -17,6 +17,8 @@ from pgrl_cli.registry import Function, needs
 
 DIGITS = 10
 """Numbers that agree so far are the same: sums of probabilities differ in their last digits."""
+ROUNDING = 8
+"""Of a sum of rewards, in units of the last place of the largest."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,16 @@ class Moments:
 
     @property
     def gradient(self) -> Tensor:
-        """[parameter]: of the prompt's expected reward; the value is subtracted, since E[score] is zero."""
-        return (self.seen["rewards"] - self.value) @ self.sums
+        """[parameter]: of the prompt's expected reward; the value is subtracted, since E[score] is zero.
+
+        What is no more than the rounding of rewards, times the root mean square of a score, is zero.
+        """
+        rewards = self.seen["rewards"]
+        found = (rewards - self.value) @ self.sums
+        rounding = (
+            ROUNDING * torch.finfo(found.dtype).eps * rewards.abs().max() * self.squares.sum().clamp(min=0).sqrt()
+        )
+        return found if found.norm() > rounding else torch.zeros_like(found)
 
 
 def visible(mode: Function) -> tuple[str, ...] | None:

@@ -61,9 +61,11 @@ class Population:
     def reweighted(self, log_probs: Tensor) -> "Population":
         """As if another policy had drawn them: log_probs [prompt response] of whole responses under it.
 
-        Exact where these are all responses; of a sample, self-normalised importance weights.
+        Exact where these are all responses, also those that the policy itself never gives; of a sample,
+        self-normalised importance weights.
         """
-        weights = self.weights * (log_probs - self.log_probs).exp()
+        alone = self.exact and self.mask is None  # the policy's own weights may have lost the least of them
+        weights = log_probs.exp() if alone else self.weights * (log_probs - self.log_probs).exp()
         return replace(self, weights=weights / weights.sum(dim=-1, keepdim=True), own=False)
 
     def batches(self) -> "Iterator[Population]":

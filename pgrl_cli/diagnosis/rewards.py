@@ -13,14 +13,17 @@ SIZES = (2, 4, 8, 16, 32, 64)
 
 
 def reward(population: Population, drawn: Rollouts) -> dict[str, Any]:
-    """prompts: of each its right answer, the most a response earns, and the best wrong response, what it earns and how
-    likely it is (of equals the likeliest; None where there is none). observed_informative_groups: the share of the
-    groups drawn whose rewards are not all equal, with its standard error. And `reward_in_numbers`.
+    """prompts: of each its right answer and what that earns, the most a response earns, and the best wrong response,
+    what it earns and how likely it is (of equals the likeliest; None where there is none).
+    observed_informative_groups: the share of the groups drawn whose rewards are not all equal, with its standard error.
+    And `reward_in_numbers`.
     """
     several = drawn.task_rewards.amax(dim=-1) > drawn.task_rewards.amin(dim=-1)
+    subject = population.subject
+    earned = subject.task_rewards(subject.parts.task.solutions(subject.prompts)[:, None])[:, 0]
     shares = several.double().mean(dim=-1)
     return {
-        "prompts": [_prompt(population, prompt) for prompt in range(len(population.responses))],
+        "prompts": [_prompt(population, prompt, earned) for prompt in range(len(population.responses))],
         **reward_in_numbers(population),
         "observed_informative_groups": {
             "size": population.subject.group_size,
@@ -49,13 +52,15 @@ def informative(population: Population, size: int) -> float:
     return 1 - torch.stack(equal).mean().item()
 
 
-def _prompt(population: Population, prompt: int) -> dict[str, Any]:
+def _prompt(population: Population, prompt: int, earned: Tensor) -> dict[str, Any]:
+    """Of one prompt, when right answers earn so much: [prompt]."""
     rewards, wrong = population.task_rewards[prompt], ~population.right[prompt]
     subject = population.subject
-    asked = subject.prompts[prompt : prompt + 1]
+    solution = subject.parts.task.solutions(subject.prompts)[prompt]
     told: dict[str, Any] = {
-        "prompt": asked[0].tolist(),
-        "solution": subject.parts.task.solutions(asked)[0].tolist(),
+        "prompt": subject.prompts[prompt].tolist(),
+        "solution": solution.tolist(),
+        "solution_reward": earned[prompt].item(),
         "maximum_reward": rewards.max().item(),
         "best_wrong_response": None,
         "best_wrong_reward": None,

@@ -79,18 +79,21 @@ def _knobs_of(subject: Subject, loss: Function) -> dict[str, Any]:
 def _truth(population: Population, copies: Policy) -> tuple[Tensor, Tensor]:
     """The expected reward [rollout] of each copy, in units of the task's, and its gradient [rollout parameter].
 
-    From the responses as the first policy weighs them, times the ratio to what a copy does: of all responses that is
-    exact, of a sample it is importance sampling.
+    Of all responses it is exact; of a sample, which the first policy has drawn, it is importance sampling.
     """
     subject = population.subject
     count = next(copies.parameters()).shape[0]
     responses = population.responses.expand(count, *population.responses.shape)
-    ratios = (whole(copies, subject.prompts, responses, population.mask) - population.log_probs).exp()
+    if population.exact:
+        weights = whole(copies, subject.prompts, responses, None).exp()
+    else:
+        log_probs = whole(copies, subject.prompts, responses, population.mask)
+        weights = population.weights * (log_probs - population.log_probs).exp()
     values = population.mean(population.rewards)[:, None]
-    objective = population.mean(ratios * (population.rewards - values)).mean(dim=-1)
+    objective = (weights * (population.rewards - values)).sum(dim=-1).mean(dim=-1)
     gradients = torch.autograd.grad(objective.sum(), list(copies.parameters()))
     with torch.no_grad():
-        expected = population.mean(ratios * population.task_rewards) / population.mean(ratios)
+        expected = (weights * population.task_rewards).sum(dim=-1) / weights.sum(dim=-1)
     return expected.mean(dim=-1), joined(gradients, stacked=True)
 
 

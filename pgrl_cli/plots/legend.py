@@ -80,7 +80,7 @@ def cast(groups: Sequence[Group], ends: Sequence[float]) -> Cast:
 
 def stage(title: str, told: str, entries: Sequence[str], header: str, strip: float = 0.0) -> tuple[Any, Any]:
     """A panel with room for a legend and a caption below it, and a strip under it where one is asked for."""
-    room = _height_of_legend(entries, header)
+    room = height_of_legend(entries, header)
     below = height_of_caption(told) + room
     under = strip + 0.12 if strip else 0.0
     figure = new_figure(height_of_headline(title) + POWER + PANEL + under + AXIS + below)
@@ -99,7 +99,7 @@ def stage(title: str, told: str, entries: Sequence[str], header: str, strip: flo
 def add_legend(panel: Any, told: str, entries: Sequence[str], header: str) -> None:
     """The legend in its room above the caption."""
     lines = [line for line in panel.lines if not line.get_label().startswith("_")]
-    top = height_of_caption(told) + _height_of_legend(entries, header)
+    top = height_of_caption(told) + height_of_legend(entries, header)
     where = {
         "loc": "upper left",
         "bbox_to_anchor": (MARGIN, top),
@@ -129,7 +129,8 @@ def _columns(entries: Sequence[str]) -> int:
     return 2 if len(entries) > 2 and max(map(width_of, entries)) <= room else 1
 
 
-def _height_of_legend(entries: Sequence[str], header: str) -> float:
+def height_of_legend(entries: Sequence[str], header: str) -> float:
+    """The height that a legend takes above the caption."""
     lines = sum(len(_broken(entry)) for entry in entries)
     columns = _columns(entries)
     return 0.06 + LINE * (-(-lines // columns) + len(_headed(header)))

@@ -5,12 +5,14 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from pgrl_cli.config.files import content
 from pgrl_cli.config.problems import ConfigError, Problem
 from pgrl_cli.folders import naming
+from pgrl_cli.runs import write_whole
 
 INK, ACCENT, QUIET, FAINT = "#1b1b1b", "#0b6fa4", "#8a8a8a", "#c4c4c4"
 """Dark, middle, light and lighter: told apart in grey as well."""
@@ -146,15 +148,15 @@ def height_of_caption(text: str) -> float:
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a figure, in place of a link and not through it; the suffix says the format. Raises OSError."""
+    """Write a figure whole, in place of a link and not through it; the suffix says the format. Raises OSError."""
     import matplotlib
 
     who = {".png": "Software", ".svg": "Creator", ".pdf": "Creator"}[path.suffix]
     timeless = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[path.suffix]
-    if path.is_symlink():
-        path.unlink()
+    drawn = BytesIO()
     with naming(path), _whatever_glyphs(), matplotlib.rc_context({"svg.hashsalt": DRAWN_BY}):
-        figure.savefig(path, dpi=200, metadata={who: DRAWN_BY, **timeless})
+        figure.savefig(drawn, format=path.suffix[1:], dpi=200, metadata={who: DRAWN_BY, **timeless})
+        write_whole(path, [drawn.getvalue()])
 
 
 def refuse_strangers(path: Path) -> None:
