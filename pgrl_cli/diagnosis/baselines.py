@@ -19,7 +19,7 @@ def baselines(population: Population) -> dict[str, dict[str, Any]]:
     """
     prompts = moments(population, ("rewards",))
     size = population.subject.group_size
-    old = population.reweighted(population.reference_log_probs)
+    old = population.of_reference()
     constants = {
         "none": torch.zeros_like(population.weights[:, 0]),
         "expected_reward": population.mean(population.rewards),
@@ -28,7 +28,7 @@ def baselines(population: Population) -> dict[str, dict[str, Any]]:
     }
     told: dict[str, dict[str, Any]] = {
         name: {
-            "total_variance": _over_prompts([_variance(p, b) / size for p, b in zip(prompts, values, strict=True)]),
+            "total_variance": _over_prompts([p.variance(b) / size for p, b in zip(prompts, values, strict=True)]),
             "values": values.tolist(),
         }
         for name, values in constants.items()
@@ -43,12 +43,6 @@ def baselines(population: Population) -> dict[str, dict[str, Any]]:
 def _optimal(prompt: Moments) -> Tensor:
     total = prompt.squares.sum()
     return prompt.squares @ prompt.seen["rewards"] / total if total > 0 else prompt.value
-
-
-def _variance(prompt: Moments, baseline: Tensor) -> Tensor:
-    """Of (R - b) score, for one response: E[(R - b)^2 |score|^2] - |E[(R - b) score]|^2."""
-    advantages = prompt.seen["rewards"] - baseline
-    return advantages.square() @ prompt.squares - (advantages @ prompt.sums).square().sum()
 
 
 def _leave_one_out(prompt: Moments, size: int) -> Tensor:

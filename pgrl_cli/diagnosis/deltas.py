@@ -1,16 +1,17 @@
 """What each delta mode makes of one rollout: its expected gradient against the true one, and its noise."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from pgrl_cli.diagnosis.errors import standard_errors
-from pgrl_cli.diagnosis.groups import Estimate, estimate, groups_of
+from pgrl_cli.diagnosis.groups import Estimate, Groups, estimate, groups_of
 from pgrl_cli.diagnosis.moments import Moments, gradient, most_kinds, visible
 from pgrl_cli.diagnosis.moments import moments as moments_of
-from pgrl_cli.diagnosis.population import BATCHES, MOST_NUMBERS, Population, sampled
+from pgrl_cli.diagnosis.population import BATCHES, MOST_NUMBERS, Population
 from pgrl_cli.diagnosis.rollouts import Rollouts, cosines
 from pgrl_cli.diagnosis.subject import Subject
 from pgrl_cli.equations.advantages import ADVANTAGES
@@ -29,26 +30,28 @@ SURE = 1 - 1e-9
 def delta_modes(population: Population, drawn: Rollouts, truth: Tensor) -> dict[str, dict[str, Any]]:
     """Every delta mode that the config's group is large enough for, by name.
 
-    scale, off_direction, total_variance, signal_to_noise: see `Estimate.against`; cosine: of one rollout's gradient to
+    scale, off_direction, total_variance, signal_to_noise: see `Estimate.numbers`; cosine: of one rollout's gradient to
     the true one, its 5, 50 and 95 % quantiles; responses_needed: to each prompt, until it is as accurate as the best
-    mode is with the config's number; None if that is beyond 64 times as many, or there is no true gradient.
+    mode is with the config's number; None if that is beyond 64 times as many, or if nothing is accurate at all.
     standard_error: of the four, where they rest on a sample; else None.
     """
     subject = population.subject
     size, uniforms = subject.group_size, _uniforms(subject, subject.group_size, subject.samples)
     seen = {mode: _Seen(mode, population) for mode in _modes(size)}
-    estimates = {mode: each.against_truth(size, uniforms) for mode, each in seen.items()}
+    estimates = {mode: each.estimate(size, uniforms) for mode, each in seen.items()}
+    numbers = {mode: each.numbers() for mode, each in estimates.items()}
     towards = _cosines(drawn, list(seen), truth)
-    best = max((n["accuracy"] for n in estimates.values() if not math.isnan(n["accuracy"])), default=math.nan)
+    accuracies = {mode: each.accuracy(size, subject.samples) for mode, each in seen.items()}
+    best = max((accuracy for accuracy in accuracies.values() if accuracy > 0), default=math.inf)
     return {
         mode.__name__: {
-            **{name: numbers[name] for name in MEASURED},
+            **{name: numbers[mode][name] for name in MEASURED},
             "cosine": towards[mode.__name__],
-            "responses_needed": seen[mode].responses_needed(best),
-            "exact": bool(numbers["exact"]),
-            "standard_error": None if numbers["exact"] else seen[mode].standard_errors(size, uniforms),
+            "responses_needed": seen[mode].responses_needed(best, accuracies[mode]),
+            "exact": each.parts is None,
+            "standard_error": each.errors(),
         }
-        for mode, numbers in estimates.items()
+        for mode, each in estimates.items()
     }
 
 
@@ -60,11 +63,11 @@ def _cosines(drawn: Rollouts, modes: Sequence[Function], truth: Tensor) -> dict[
     }
 
 
-def expected_gradient(mode: Function, population: Population) -> Tensor:
-    """[parameter]: of the config's groups, drawn as the population's weights say."""
+def one_rollout(mode: Function, population: Population, truth: Tensor) -> Estimate:
+    """Its gradient with the config's groups, drawn as the population's weights say, beside a true one [parameter]."""
     subject = population.subject
-    seen = _Seen(mode, population)
-    return seen.estimate(subject.group_size, _uniforms(subject, subject.group_size, subject.samples)).mean
+    uniforms = _uniforms(subject, subject.group_size, subject.samples)
+    return _Seen(mode, population, truth).estimate(subject.group_size, uniforms)
 
 
 def _modes(size: int) -> list[Function]:
@@ -73,29 +76,60 @@ def _modes(size: int) -> list[Function]:
 
 def _uniforms(subject: Subject, size: int, rollouts: int) -> Tensor:
     """[rollout prompt response]."""
-    return subject.uniforms("groups", rollouts, len(subject.prompts), size)
+    return subject.uniforms("groups", max(rollouts, BATCHES), len(subject.prompts), size)
 
 
 class _Seen:
     """A population as a delta mode sees it."""
 
-    def __init__(self, mode: Function, population: Population):
+    def __init__(self, mode: Function, population: Population, truth: Tensor | None = None):
         names = visible(mode) or ()
         subject = population.subject
         if population.exact and most_kinds(population, names) * subject.parameter_count > MOST_NUMBERS:
-            population = sampled(subject)  # nearly every response is a class of its own
+            population = population.drawn()  # nearly every response is a class of its own
         self.mode, self.names, self.population, self.subject = mode, names, population, subject
         self.moments = moments_of(population, names)
-        self.truth = gradient(self.moments)
+        self.truth = truth
 
-    def estimate(self, size: int, uniforms: Tensor, moments: Sequence[Moments] | None = None) -> Estimate:
+    @cached_property
+    def parts(self) -> list[list[Moments]]:
+        """The moments of each part of a sample."""
+        return [moments_of(part, self.names) for part in self.population.batches()]
+
+    def estimate(self, size: int, uniforms: Tensor) -> Estimate:
         """One rollout's gradient with groups of so many responses; uniforms [rollout prompt response]."""
-        moments = self.moments if moments is None else moments
-        drawn = [
+        if self.population.exact:
+            return self.as_if_exact(size, uniforms)
+        mean, total_variance = estimate(self.moments, self._groups(self.moments, size, uniforms))
+        parts = self._together(
+            (moments, self._groups(moments, size, uniforms[number::BATCHES]))
+            for number, moments in enumerate(self.parts)
+        )
+        return Estimate(mean, total_variance, self._truth(self.moments), parts)
+
+    def as_if_exact(self, size: int, uniforms: Tensor) -> Estimate:
+        """The same, as if these were all responses there are: only groups may be a sample."""
+        groups = self._groups(self.moments, size, uniforms)
+        parts = None
+        if not all(group.exact for group in groups):
+            parts = self._together(
+                (self.moments, [group.batch(number) for group in groups]) for number in range(BATCHES)
+            )
+        return Estimate(*estimate(self.moments, groups), self._truth(self.moments), parts)
+
+    def _together(self, parts: Iterable[tuple[Sequence[Moments], Sequence[Groups]]]) -> Estimate:
+        each = [(*estimate(moments, groups), self._truth(moments)) for moments, groups in parts]
+        means, variances, truths = (torch.stack(column) for column in zip(*each, strict=True))
+        return Estimate(means, variances, truths)
+
+    def _truth(self, moments: Sequence[Moments]) -> Tensor:
+        return gradient(moments) if self.truth is None else self.truth
+
+    def _groups(self, moments: Sequence[Moments], size: int, uniforms: Tensor) -> list[Groups]:
+        return [
             groups_of(prompt, self._advantages(prompt), size, uniforms[:, index])
             for index, prompt in enumerate(moments)
         ]
-        return estimate(moments, drawn)
 
     def _advantages(self, prompt: Moments) -> Any:
         """The delta mode of groups [group response] at a prompt."""
@@ -107,37 +141,26 @@ class _Seen:
 
         return advantages
 
-    def against_truth(self, size: int, uniforms: Tensor) -> dict[str, float]:
-        found = self.estimate(size, uniforms)
-        return found.against(self.truth) | {"exact": found.exact and self.population.exact}
+    def accuracy(self, size: int, rollouts: int) -> float:
+        return self.as_if_exact(size, _uniforms(self.subject, size, rollouts)).numbers()["accuracy"]
 
-    def standard_errors(self, size: int, uniforms: Tensor) -> dict[str, float]:
-        parts = []
-        populations = [None] * BATCHES if self.population.exact else self.population.batches()
-        for batch, population in enumerate(populations):
-            moments = self.moments if population is None else moments_of(population, self.names)
-            found = self.estimate(size, uniforms[batch::BATCHES], moments)
-            numbers = found.against(gradient(moments))
-            parts.append({name: numbers[name] for name in MEASURED})
-        errors: dict[str, float] = standard_errors(parts)
-        return errors
-
-    def accuracy(self, size: int) -> float:
-        known = size == self.subject.group_size  # what the best one's was found from
-        rollouts = self.subject.samples if known else min(SEARCHED, self.subject.samples)
-        uniforms = _uniforms(self.subject, size, rollouts)
-        return self.estimate(size, uniforms).against(self.truth)["accuracy"]
-
-    def responses_needed(self, accuracy: float) -> int | None:
-        """The smallest group that is as accurate: doubled until it is, then halved in between."""
-        if math.isnan(accuracy):
+    def responses_needed(self, accuracy: float, here: float) -> int | None:
+        """The smallest group that is as accurate, if the config's is so accurate: doubled until it is, then halved in
+        between. That finds it wherever a larger group is more accurate.
+        """
+        if accuracy == math.inf:
             return None
-        fails, enough = smallest_group(self.mode) - 1, max(smallest_group(self.mode), self.subject.group_size)
-        while self.accuracy(enough) < accuracy * SURE:
+        own, rollouts = self.subject.group_size, min(SEARCHED, self.subject.samples)
+
+        def is_enough(size: int) -> bool:
+            return (here if size == own else self.accuracy(size, rollouts)) >= accuracy * SURE
+
+        fails, enough = smallest_group(self.mode) - 1, own
+        while not is_enough(enough):
             fails, enough = enough, 2 * enough
-            if enough > LARGEST * self.subject.group_size:
+            if enough > LARGEST * own:
                 return None
         while enough - fails > 1:
             middle = (fails + enough) // 2
-            fails, enough = (fails, middle) if self.accuracy(middle) >= accuracy * SURE else (middle, enough)
+            fails, enough = (fails, middle) if is_enough(middle) else (middle, enough)
         return enough

@@ -123,17 +123,13 @@ def _gradients(population: Population, estimators: Mapping[str, Values]) -> dict
     """
     leaves, known = list(population.subject.policy.parameters()), _known(population)
     means = {name: population.mean(each) for name, each in _values(population, estimators).items()}
-    from_reference = population.reweighted(population.reference_log_probs).weights
-    sums: dict[tuple[str, str], Tensor] = {}
+    sums: dict[tuple[str, str], Tensor] = {("the KL", "reverse"): _reverse(population.of_reference(), leaves)}
     for some in _stretches(population):
         tensors = _tensors(population, some)
         weights = population.weights[:, some]
         scored = weights * tensors["log_probs"].sum(dim=-1)  # its gradient weighs the scores
         apart = population.log_probs[:, some] - population.reference_log_probs[:, some]
-        terms = {
-            ("the KL", "forward"): scored * (apart - known[:, None]),
-            ("the KL", "reverse"): scored - from_reference[:, some] * tensors["log_probs"].sum(dim=-1),
-        }
+        terms = {("the KL", "forward"): scored * (apart - known[:, None])}
         for name, values in estimators.items():
             each = values(tensors)
             terms[name, "loss"] = weights * each
@@ -142,6 +138,15 @@ def _gradients(population: Population, estimators: Mapping[str, Values]) -> dict
             gradient = _gradient(term.sum() / len(weights), leaves)
             sums[key] = sums[key] + gradient if key in sums else gradient
     return sums
+
+
+def _reverse(others: Population, leaves: Sequence[Tensor]) -> Tensor:
+    """[parameter]: of KL(reference || policy), which is minus the mean score of what the reference draws."""
+    found = torch.zeros(())
+    for some in _stretches(others):
+        scored = others.weights[:, some] * _tensors(others, some)["log_probs"].sum(dim=-1)
+        found = found - _gradient(scored.sum() / len(scored), leaves)
+    return found
 
 
 def _gradient(value: Tensor, leaves: Sequence[Tensor]) -> Tensor:

@@ -1,7 +1,7 @@
 """Groups of responses, all of them or a sample, and the gradient estimate that a delta mode makes of them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations_with_replacement
 
@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pgrl_cli.diagnosis.errors import mean_error, pseudo_values, quotient_error
 from pgrl_cli.diagnosis.moments import Advantage, Moments
+from pgrl_cli.diagnosis.population import BATCHES
 from pgrl_cli.equations.categorical import inverse_cdf
 
 MOST_GROUPS = 50_000
@@ -28,38 +30,92 @@ class Groups:
     """The same of squared advantages, divided by the group's size once more."""
     exact: bool
 
+    def batch(self, number: int) -> "Groups":
+        """One of the parts of a sample of groups; of all groups there are, all."""
+        if self.exact:
+            return self
+        some = slice(number, None, BATCHES)
+        weights = self.weights[some]
+        return Groups(weights / weights.sum(), self.means[some], self.squares[some], exact=False)
+
 
 @dataclass(frozen=True)
 class Estimate:
-    """The gradient of one rollout as a random vector."""
+    """The gradient of one rollout as a random vector, beside the true one."""
 
     mean: Tensor
-    """[parameter]."""
-    total_variance: float
-    """The trace of its covariance."""
-    noise: float
-    """The expected squared error of `mean` as it stands here; 0 where it is exact."""
-    exact: bool
+    """[... parameter]."""
+    total_variance: Tensor
+    """[...]: the trace of its covariance."""
+    truth: Tensor
+    """[... parameter]."""
+    parts: "Estimate | None" = None
+    """[part ...]: the same, from parts of a sample that know nothing of each other; None where all is exact."""
 
-    def against(self, truth: Tensor) -> dict[str, float]:
-        """How it lies to the true gradient [parameter].
+    def numbers(self) -> dict[str, float]:
+        """How it lies to the true gradient; NaN where that, or the estimate's expectation, has no length.
 
         scale: its component along the truth, in lengths of the truth; off_direction: the share of it across;
         signal_to_noise: its length by the square root of the total variance; accuracy: the component along the truth
         by the root mean square of its length, which is 1 for an estimate without error.
         """
-        length = truth.square().sum()
-        square = max(self.mean.square().sum().item() - self.noise, 0.0)
-        scale = (self.mean @ truth / length).item() if length > 0 else math.nan
-        across = max((self.mean - scale * truth).square().sum().item() - self.noise, 0.0)
-        second = square + self.total_variance
+        known = {name: values.mean().item() for name, values in self._squares().items()}
+        second = known["square"] + known["total_variance"]
         return {
-            "scale": scale,
-            "off_direction": math.sqrt(across / square) if square > 0 else math.nan,
-            "total_variance": self.total_variance,
-            "signal_to_noise": math.sqrt(square / self.total_variance) if self.total_variance > 0 else math.inf,
-            "accuracy": scale * math.sqrt(length.item() / second) if second > 0 else math.nan,
+            "scale": _quotient(known["along"], known["length"]),
+            "off_direction": _root(_quotient(known["across"], known["square"])),
+            "total_variance": known["total_variance"],
+            "signal_to_noise": _root(_quotient(max(known["square"], 0.0), known["total_variance"])),
+            "accuracy": _quotient(known["along"], _root(known["length"] * second)),
         }
+
+    def errors(self) -> dict[str, float] | None:
+        """The standard errors of the first four; None where all is exact."""
+        if self.parts is None:
+            return None
+        known, numbers = self._squares(), self.numbers()
+        return {
+            "scale": quotient_error(known["along"], known["length"]),
+            "off_direction": _error_of_root(numbers, "off_direction", known["across"], known["square"]),
+            "total_variance": mean_error(known["total_variance"]),
+            "signal_to_noise": _error_of_root(numbers, "signal_to_noise", known["square"], known["total_variance"]),
+        }
+
+    def _squares(self) -> dict[str, Tensor]:
+        """What the numbers are made of; of a sample [part], freed of what noise adds to a square."""
+        here = (self.mean, self.total_variance, self.truth)
+        if self.parts is None:
+            return _squares(*here)
+        return pseudo_values(_squares, here, (self.parts.mean, self.parts.total_variance, self.parts.truth))
+
+
+def _squares(mean: Tensor, total_variance: Tensor, truth: Tensor) -> dict[str, Tensor]:
+    """Squared lengths and products of vectors [... parameter]: [...] each."""
+    length, along = truth.square().sum(dim=-1), (mean * truth).sum(dim=-1)
+    towards = torch.where(length > 0, along / length, 0.0).unsqueeze(-1) * truth
+    return {
+        "length": length,
+        "along": along,
+        "square": mean.square().sum(dim=-1),
+        "across": (mean - towards).square().sum(dim=-1),
+        "total_variance": total_variance,
+    }
+
+
+def _quotient(value: float, by: float) -> float:
+    if by > 0:
+        return value / by
+    return math.inf if value > 0 and by == 0 else math.nan
+
+
+def _root(square: float) -> float:
+    """Noise may leave a square below zero."""
+    return math.sqrt(max(square, 0.0)) if not math.isnan(square) else math.nan
+
+
+def _error_of_root(numbers: Mapping[str, float], name: str, values: Tensor, by: Tensor) -> float:
+    """As far as the root moves if its square is one standard error larger: that has a meaning at zero too."""
+    return math.sqrt(numbers[name] ** 2 + quotient_error(values, by)) - numbers[name]
 
 
 def groups_of(prompt: Moments, advantage: Advantage, size: int, uniforms: Tensor) -> Groups:
@@ -94,19 +150,16 @@ def _every_group(mass: Tensor, size: int) -> tuple[Tensor, Tensor]:
     return members, (orders + torch.special.xlogy(counts, mass).sum(dim=-1)).exp()
 
 
-def estimate(prompts: Sequence[Moments], groups: Sequence[Groups]) -> Estimate:
-    """One rollout's gradient: the mean over prompts of what their groups say.
+def estimate(prompts: Sequence[Moments], groups: Sequence[Groups]) -> tuple[Tensor, Tensor]:
+    """One rollout's gradient, the mean over prompts of what their groups say: [parameter], and its total variance.
 
     Given the classes of a group the scores are independent, so their spread within a class is a sum and not a sample.
     """
-    means, variance, noise = [], 0.0, 0.0
+    means, variances = [], []
     for prompt, group in zip(prompts, groups, strict=True):
         mean = (group.weights @ group.means) @ prompt.typical
         between = ((group.means @ prompt.gram) * group.means).sum(dim=-1) @ group.weights - mean.square().sum()
         within = (group.weights @ group.squares) @ prompt.spread
         means.append(mean)
-        variance += (between + within).item()
-        noise += 0.0 if group.exact else between.item() / len(group.weights)
-    asked = len(prompts)
-    exact = all(group.exact for group in groups)
-    return Estimate(torch.stack(means).mean(dim=0), variance / asked**2, noise / asked**2, exact)
+        variances.append(between + within)
+    return torch.stack(means).mean(dim=0), torch.stack(variances).sum() / len(prompts) ** 2

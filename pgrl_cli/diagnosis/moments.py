@@ -68,6 +68,11 @@ class Moments:
         )
         return found if found.norm() > rounding else torch.zeros_like(found)
 
+    def variance(self, baseline: Tensor) -> Tensor:
+        """Of (R - b) score, for one response: E[(R - b)^2 |score|^2] - |E[(R - b) score]|^2."""
+        advantages = self.seen["rewards"] - baseline
+        return advantages.square() @ self.squares - (advantages @ self.sums).square().sum()
+
 
 def visible(mode: Function) -> tuple[str, ...] | None:
     """What a delta mode sees of each response; None for one that asks for what no single response has."""

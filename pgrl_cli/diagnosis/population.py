@@ -1,14 +1,15 @@
 """The responses to each prompt and how likely each is: all there are, or a sample that stands for them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import torch
 from torch import Tensor
 
 from pgrl_cli.diagnosis.subject import Subject, slices
 from pgrl_cli.equations.averages import masked
-from pgrl_cli.equations.categorical import score_squares
+from pgrl_cli.equations.categorical import log_probs_of, score_squares
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import joined
 
@@ -18,6 +19,8 @@ MOST_NUMBERS = 2**27
 """How many float64 numbers are kept of scores."""
 BATCHES = 10
 """Parts of a sample that a standard error is made of."""
+PER_RESPONSE = ("log_probs", "reference_log_probs", "task_rewards", "right", "score_squares")
+"""What is known of each response."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Population:
     """Whether these are all responses there are."""
     own: bool = True
     """Whether it is the policy itself that draws them so."""
+    others: "Population | None" = None
+    """What the reference drew, where these are a sample."""
 
     @property
     def rewards(self) -> Tensor:
@@ -61,20 +66,34 @@ class Population:
     def reweighted(self, log_probs: Tensor) -> "Population":
         """As if another policy had drawn them: log_probs [prompt response] of whole responses under it.
 
-        Exact where these are all responses, also those that the policy itself never gives; of a sample,
-        self-normalised importance weights.
+        Exact where these are all responses, also those that the policy itself never gives; of a sample, self-normalised
+        importance weights, which serve only a policy that draws no response much more often.
         """
         alone = self.exact and self.mask is None  # the policy's own weights may have lost the least of them
         weights = log_probs.exp() if alone else self.weights * (log_probs - self.log_probs).exp()
         return replace(self, weights=weights / weights.sum(dim=-1, keepdim=True), own=False)
 
+    def of_reference(self) -> "Population":
+        """As the reference draws them. A sample's is one of its own: weights would miss what this policy has left."""
+        return self.reweighted(self.reference_log_probs) if self.others is None else self.others
+
+    def drawn(self) -> "Population":
+        """A sample from these responses, as large as the subject's `samples` says."""
+        weights = self.weights.cumsum(dim=-1)
+        uniforms = self.subject.uniforms("drawn", len(weights), max(BATCHES, self.subject.samples)).to(weights)
+        chosen = torch.searchsorted(weights, uniforms * weights[:, -1:], right=True).clamp(max=self.count - 1)
+        some = {name: getattr(self, name).gather(1, chosen) for name in PER_RESPONSE}
+        responses = self.responses.gather(1, chosen[..., None].expand(*chosen.shape, self.responses.shape[-1]))
+        weights = torch.full_like(some["log_probs"], 1 / chosen.shape[1])
+        return replace(self, **some, responses=responses, weights=weights, exact=False)
+
     def batches(self) -> "Iterator[Population]":
         """A sample in parts that know nothing of each other: what a standard error is made of."""
-        per_response = ("responses", "log_probs", "reference_log_probs", "task_rewards", "right", "score_squares")
-        for batch in range(BATCHES):
-            part = {name: getattr(self, name)[:, batch::BATCHES] for name in per_response}
+        others: Iterable[Population | None] = repeat(None) if self.others is None else self.others.batches()
+        for batch, other in zip(range(BATCHES), others, strict=False):
+            part = {name: getattr(self, name)[:, batch::BATCHES] for name in ("responses", *PER_RESPONSE)}
             weights = self.weights[:, batch::BATCHES]
-            yield replace(self, **part, weights=weights / weights.sum(dim=-1, keepdim=True))
+            yield replace(self, **part, weights=weights / weights.sum(dim=-1, keepdim=True), others=other)
 
     def scores(self, prompt: int) -> Iterator[tuple[slice, Tensor]]:
         """The gradients of log pi of a prompt's whole responses, some at a time: [response parameter]."""
@@ -93,20 +112,26 @@ def enumerated(subject: Subject) -> Population:
     return _population(subject, every.expand(len(subject.prompts), *every.shape), exact=True)
 
 
+@torch.no_grad()
 def sampled(subject: Subject) -> Population:
-    """As many responses to every prompt as the subject's `samples` says, as far as memory goes, from the policy."""
+    """As many responses to every prompt as the subject's `samples` says, as far as memory goes, from the policy.
+
+    And as many from the reference.
+    """
     most = MOST_NUMBERS // (len(subject.prompts) * subject.parameter_count)
     shape = (len(subject.prompts), max(BATCHES, min(subject.samples, most)), subject.parts.task.response_length)
-    with torch.no_grad():
-        responses = subject.policy.respond(subject.prompts, subject.uniforms("population", *shape))
-    return _population(subject, responses, exact=False)
+    own, others = (
+        _population(subject, policy.respond(subject.prompts, subject.uniforms(purpose, *shape)), exact=False)
+        for policy, purpose in ((subject.policy, "population"), (subject.reference, "population of the reference"))
+    )
+    return replace(own, others=replace(others, own=False))
 
 
 @torch.no_grad()
 def _population(subject: Subject, responses: Tensor, exact: bool) -> Population:
     found = [_known(subject, responses[:, some]) for some in slices(responses.shape[1], _at_once(subject))]
-    log_probs, reference_log_probs, squares = (torch.cat(column, dim=1) for column in zip(*found, strict=True))
-    weights = log_probs.exp() if exact else torch.full_like(log_probs, 1 / responses.shape[1])
+    drawn, log_probs, reference_log_probs, squares = (torch.cat(column, dim=1) for column in zip(*found, strict=True))
+    weights = drawn.exp() if exact else torch.full_like(log_probs, 1 / responses.shape[1])
     return Population(
         subject=subject,
         responses=responses,
@@ -125,15 +150,17 @@ def _at_once(subject: Subject) -> int:
     return NUMBERS_AT_ONCE // (len(task.prompts) * task.response_length * task.vocab_size)
 
 
-def _known(subject: Subject, responses: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """log pi, log ref and the squared score of whole responses: [prompt response] each."""
+def _known(subject: Subject, responses: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """log pi of all that is drawn, then log pi, log ref and the squared score of whole responses: [prompt response].
+
+    Responses that differ only behind their end are one response, and are drawn as several.
+    """
     mask = subject.parts.task.mask(responses)
-    log_probs, reference_log_probs = (
-        whole(policy, subject.prompts, responses, mask) for policy in (subject.policy, subject.reference)
-    )
     vocab_log_probs = subject.policy.vocab_log_probs(subject.prompts, responses)
+    log_probs = log_probs_of(responses, vocab_log_probs)
+    reference_log_probs = whole(subject.reference, subject.prompts, responses, mask)
     squares = masked(score_squares(responses, vocab_log_probs), mask).sum(dim=-1)
-    return log_probs, reference_log_probs, squares
+    return log_probs.sum(dim=-1), masked(log_probs, mask).sum(dim=-1), reference_log_probs, squares
 
 
 def whole(policy: Policy, prompts: Tensor, responses: Tensor, mask: Tensor | None) -> Tensor:

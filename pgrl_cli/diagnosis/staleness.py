@@ -9,12 +9,13 @@ from pgrl_cli.diagnosis.population import NUMBERS_AT_ONCE, Population, whole
 from pgrl_cli.diagnosis.rollouts import Rollouts, cosine
 from pgrl_cli.diagnosis.subject import Subject
 from pgrl_cli.equations.advantages import ADVANTAGES
-from pgrl_cli.equations.averages import masked, response_sum
+from pgrl_cli.equations.averages import masked
 from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import joined, lay_together
 from pgrl_cli.registry import Function, apply, knobs
 from pgrl_cli.training.measures import clip_fraction, ratio_measures
+from pgrl_cli.training.trainer import decayed
 
 MOST_ROLLOUTS = 256
 FEWEST_ROLLOUTS = 16
@@ -23,7 +24,9 @@ FEWEST_ROLLOUTS = 16
 def loss_modes(population: Population, drawn: Rollouts) -> dict[str, list[dict[str, Any]]]:
     """Of each loss mode, what it is like before each of an epoch's steps, from the first on.
 
-    Every rollout trains a copy of the policy of its own, with the config's delta mode, update and rate, and that loss.
+    Every rollout trains a copy of the policy of its own: with the config's delta mode, average and update, from where
+    that stands, at the rate of the epoch that comes next (of a finished run, of its last), and with that loss alone,
+    without KL or entropy.
     Means over rollouts: cosine, of the loss's gradient at the copy's parameters to the true gradient there, with its
     standard error; effective_sample_size and clip_fraction (None for a loss without a clip) as in metrics.jsonl;
     expected_reward, the truth for the copy.
@@ -66,7 +69,8 @@ def _gradient(subject: Subject, copies: Policy, rollout: dict[str, Tensor], loss
     """log pi [rollout prompt response token], and the gradient of each copy's loss: [rollout parameter]."""
     mask = rollout.get("mask")
     log_probs = masked(copies.log_probs(subject.prompts, rollout["responses"]), mask)
-    losses = response_sum(apply(loss, rollout | {"log_probs": log_probs}, _knobs_of(subject, loss)), mask)
+    values = apply(loss, rollout | {"log_probs": log_probs}, _knobs_of(subject, loss))
+    losses = apply(subject.parts.average, {"values": values, "mask": mask}, subject.parts.knobs)
     gradients = torch.autograd.grad(losses.sum(), list(copies.parameters()))
     return log_probs.detach(), joined(gradients, stacked=True)
 
@@ -114,6 +118,9 @@ def _told(
 
 @torch.no_grad()
 def _update(subject: Subject, parameters: Tensor, remembered: dict[str, Tensor], gradient: Tensor, count: int) -> None:
-    rate = subject.config.learning_rate
+    config = subject.config
+    rate = config.learning_rate * decayed(
+        config.learning_rate_decay, min(subject.epochs, config.epochs - 1), config.epochs
+    )
     given = {"parameters": parameters, "gradient": gradient, "learning_rate": rate, "count": count}
     apply(subject.parts.update, given | remembered, subject.parts.knobs)

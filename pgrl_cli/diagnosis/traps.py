@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pgrl_cli.diagnosis.deltas import expected_gradient
+from pgrl_cli.diagnosis.deltas import one_rollout
 from pgrl_cli.diagnosis.population import NUMBERS_AT_ONCE, Population
 from pgrl_cli.diagnosis.rollouts import Rollouts, cosine
 from pgrl_cli.diagnosis.subject import slices
@@ -59,13 +59,13 @@ def _first_ratio(drawn: Rollouts) -> dict[str, float]:
 
 def _cold_samples(population: Population, truth: Tensor) -> dict[str, float]:
     cold = population.reweighted(_log_probs_at(population, COLD))
-    found = expected_gradient(ADVANTAGES[population.subject.config.delta_mode], cold)
-    scale = (found @ truth / truth.square().sum()).item()
+    found = one_rollout(ADVANTAGES[population.subject.config.delta_mode], cold, truth)
+    numbers = found.numbers()
     return {
         "temperature": COLD,
-        "cosine": cosine(found, truth).item(),
-        "scale": scale,
-        "off_direction": ((found - scale * truth).norm() / found.norm()).item(),
+        "cosine": cosine(found.mean, truth).item(),
+        "scale": numbers["scale"],
+        "off_direction": numbers["off_direction"],
         "expected_reward": cold.mean(cold.task_rewards).mean().item(),
     }
 
