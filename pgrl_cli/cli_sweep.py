@@ -227,8 +227,12 @@ def _summary_lines(folder: "Sweep", rows: Sequence["Row"], standing: "Standing",
     if len(rows) > len(shown):
         lines.append(f"… and {len(rows) - len(shown)} more in summary.md")
     speed = f"{standing.steps_per_second:,.0f} run-steps per second"
+    told = [f"cells    {len(folder.cells)}, {len(failed)} failed; {standing.done} trained now, {speed}"]
+    if having := [cell for cell in folder.cells if folder.status(cell).get("findings")]:
+        fix = f"pgrl explain {shlex.quote(str(folder.folder))}"
+        told.append(f"findings {len(having)} of {len(folder.cells)} cells have some; to read: {fix}")
     lines += [
-        f"cells    {len(folder.cells)}, {len(failed)} failed; {standing.done} trained now, {speed}",
+        *told,
         f"picture  {folder.folder / 'summary.png'}",
         f"tables   {folder.folder / 'summary.md'}, .csv, .json",
     ]

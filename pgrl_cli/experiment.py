@@ -13,6 +13,8 @@ import torch
 from pgrl_cli import runs
 from pgrl_cli.assembly import assemble, multiplications, stacked, threads_for
 from pgrl_cli.config import Config, ConfigError, yaml12
+from pgrl_cli.facts import facts_of
+from pgrl_cli.findings import Finding
 from pgrl_cli.keeper import Keeper
 from pgrl_cli.notebook import HINT, Notebook, NotFinite, NotWritten, Summary
 from pgrl_cli.provenance import provenance
@@ -29,6 +31,8 @@ __all__ = ["HINT", "Interrupted", "NotFinite", "RunFailed", "Summary", "Watch", 
 
 Watch = Callable[[int, float], None]
 """Sees, after each epoch is written, how many are done and their last mean reward."""
+Notice = Callable[[Finding], None]
+"""Hears of what stands out, once each."""
 
 
 CHEAP = 200_000
@@ -59,6 +63,7 @@ def run(
     *,
     command: Sequence[str] = (),
     watch: Watch = lambda done, mean_reward: None,
+    notice: Notice = lambda finding: None,
 ) -> tuple[Run, Summary]:
     """Train one config, with all its seeds side by side, and keep the evidence.
 
@@ -70,7 +75,7 @@ def run(
         sources = list(dict.fromkeys(config.sources.values()))
         folder = runs.create(config.name, runs_dir, texts(resolved, command), sources)
         with runs.held(folder.folder):
-            return trained(folder, config, stop, watch)
+            return trained(folder, config, stop, watch, notice)
 
 
 def trained(
@@ -78,6 +83,7 @@ def trained(
     config: Config,
     stop: Stop,
     watch: Watch,
+    notice: Notice,
     resumed: Checkpoint | None = None,
     started: str | None = None,
 ) -> tuple[Run, Summary]:
@@ -85,7 +91,7 @@ def trained(
 
     `started` is when the run was first begun. Raises RunFailed and Interrupted.
     """
-    book = Notebook(folder, config, started=started or runs.now())
+    book = Notebook(folder, config, started=started or runs.now(), notice=notice)
     with closing(Keeper(folder.checkpoints, config.checkpoint_keep)) as keeper:
         try:
             train_together([config], {0: book}, watch, stop=stop, keeper=keeper, resumed=resumed)
@@ -161,7 +167,7 @@ class _Stack:
         self.parts, self.state = assemble(configs)
         places = runs_of(self.configs)
         for index, book in self.books.items():
-            book.place, book.maximum_reward = places[index], _maximum_reward(book.config, self.parts, places[index])
+            book.place, book.known = places[index], facts_of(book.config, self.parts.task)
         if resumed is None:
             self.each(Notebook.begin)
             return
@@ -331,16 +337,6 @@ def refuse_a_missing_gpu(resolved: Resolved) -> None:
     if resolved.config.device == "cuda" and not torch.cuda.is_available():
         message = "device: came 'cuda', but torch sees no GPU here; write auto or cpu"
         raise ConfigError([resolved.places["device"].problem(message)])
-
-
-def _maximum_reward(config: Config, parts: Parts, here: Runs) -> float | None:
-    """What right answers earn on average; None where a reward is the user's own or a weight is negative."""
-    (rewards,) = [share.rewards for share in parts.shares if _begins_in(share, here)]
-    if config.sources or any(weight < 0 for _, weight in rewards.values()):
-        return None
-    prompts = parts.task.prompts
-    right = parts.task.solutions(prompts)[:, None, :]
-    return sum(reward(prompts, right).mean().item() * weight for reward, weight in rewards.values())
 
 
 def texts(resolved: Resolved, command: Sequence[str]) -> Mapping[str, str]:

@@ -2,11 +2,9 @@
 
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +12,23 @@ import numpy as np
 
 from pgrl_cli import logs, runs, statistics
 from pgrl_cli.config import Config
+from pgrl_cli.epochs import epochs_of
+from pgrl_cli.findings import Facts, Finding, Findings
 from pgrl_cli.fingerprints import fingerprint
 from pgrl_cli.growing import Damaged, Lines, Position, positions_of
 from pgrl_cli.plots.run import Gathered, draw, title_of
 from pgrl_cli.reward_calls import RewardError
 from pgrl_cli.runs import Run
-from pgrl_cli.training.measures import EVALUATED, IN_DOUBLE
+from pgrl_cli.training.measures import EVALUATED
 from pgrl_cli.training.trainer import Record, Runs
 
 NEEDED = ("loss", "gradient_norm", "mean_reward", "shaped_reward")
 """Measures without which a run cannot go on."""
 HINT = "a learning_rate, a coefficient, a weight, reward_scale or reward_shift is too large; a clip may help too"
-PLAIN = ("epoch", "step", "nonfinite")
 ENDS = 10
 """Epochs that the summary's first and last mean reward are taken over."""
+PAUSE = 1.0
+"""Seconds between two statuses of a run that goes on: writing one costs as much as an epoch or two."""
 
 
 class NotFinite(ArithmeticError):
@@ -69,6 +70,8 @@ class Summary:
     """The 95 % bootstrap interval of the last mean reward, over two living seeds or more; none of what failed."""
     seeds: tuple[dict[str, Any], ...] | None = None
     """Of a config with `seeds`, how each one went."""
+    findings: tuple[dict[str, Any], ...] = ()
+    """What stood out, in the order in which it was said."""
 
 
 @dataclass
@@ -79,7 +82,10 @@ class Notebook:
     config: Config
     place: Runs = None
     """Which of the stack's runs are this config's."""
-    maximum_reward: float | None = None
+    known: Facts | None = None
+    """What is known before it trains; nothing stands out without it."""
+    notice: Callable[[Finding], None] = lambda finding: None
+    """Hears of each finding, once it is written down."""
     picture: bool = True
     """Whether to draw one at the end."""
     status: str = "pending"
@@ -108,7 +114,14 @@ class Notebook:
         """Those of the lines that were there when it was taken up: an older version may have written fewer."""
         self._files: Mapping[str, Position] = {}
         self._gathered = Gathered()
-        self._began = time.perf_counter()
+        self._findings: Findings | None = None
+        self._unmarked = False
+        self._began = self._marked = time.perf_counter()
+
+    @property
+    def maximum_reward(self) -> float | None:
+        """What right answers earn on average, where that is known."""
+        return None if self.known is None else self.known.maximum_reward
 
     @property
     def told(self) -> str:
@@ -119,6 +132,7 @@ class Notebook:
     def begin(self) -> None:
         """Open the files anew. Raises OSError."""
         self._lines = Lines(self.folder)
+        self._look_on()
         self._start()
 
     def take_up(self, kept: Mapping[str, Any]) -> None:
@@ -132,6 +146,7 @@ class Notebook:
         self._lines = Lines(self.folder, positions)
         self.failures = {int(place): dict(told) for place, told in kept.get("failures", {}).items()}
         self._alive[list(self.failures)] = False
+        self._look_on()
         for rows in written_epochs(self.folder, self.config):
             self._note(rows)
             self._keys = frozenset(rows[0]) | set(PLAIN)
@@ -143,7 +158,16 @@ class Notebook:
         self.segment = 1 + segments
         self.status = "running"
         self._began = time.perf_counter()
-        self.folder.mark("running", started=self.started, segment=self.segment)
+        self._mark_running()
+
+    def _look_on(self) -> None:
+        self._findings = None if self.known is None else Findings(self.known)
+
+    def _mark_running(self) -> None:
+        self._unmarked, self._marked = False, time.perf_counter()
+        findings = self._told_findings()
+        told = {"findings": findings} if findings else {}
+        self.folder.mark("running", started=self.started, segment=self.segment, **told)
 
     def kept(self) -> dict[str, Any]:
         """What a checkpoint must know of these runs: nothing in it depends on the time."""
@@ -170,8 +194,9 @@ class Notebook:
         rows = list(record.rows(self.config, self.place, self._alive))
         if self._keys is not None:
             rows = [_with_keys(row, self._keys) for row in rows]
-        self._note(rows)
-        self._write_down(self._lines, record, rows, began)
+        found = self._note(rows)
+        self._write_down(self._lines, record, rows, found, began)
+        self._tell(found)
         self.seconds = self._spent + time.perf_counter() - self._began
         if not set(NEEDED).isdisjoint(record.doubtful):
             self._bury(rows, record)
@@ -226,6 +251,7 @@ class Notebook:
             picture_error=self.picture_error,
             last_interval=None if self.status == "failed" else _interval(last),
             seeds=None if self.config.seeds is None else tuple(self._seeds(last)),
+            findings=self._told_findings(),
         )
 
     def facts(self) -> dict[str, Any]:
@@ -249,15 +275,36 @@ class Notebook:
             self._lines.log.write(_text("".join(traceback.format_exception(error)).rstrip()))
             self.picture_error = f"{type(error).__name__}: {error}"
 
-    def _note(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _note(self, rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
+        """Remember what the end needs of an epoch; what stands out in it that did not before."""
         if self.picture:
             self._gathered.add(rows)
         self.mean_rewards.append(np.atleast_1d(rows[0]["mean_reward"]))
         for name in EVALUATED:
             if rows[-1].get(name) is not None:
                 self.evaluation[name] = np.atleast_1d(rows[-1][name])
+        return [] if self._findings is None else self._findings.add(rows)
 
-    def _write_down(self, lines: Lines, record: Record, rows: Sequence[Mapping[str, Any]], began: float) -> None:
+    def _tell(self, found: Iterable[Finding]) -> None:
+        """Tell of what stands out who watches, and soon also status.json."""
+        for finding in found:
+            self._unmarked = True
+            self.notice(finding)
+        if self._unmarked and time.perf_counter() - self._marked >= PAUSE:
+            with suppress(OSError):  # the last status will tell
+                self._mark_running()
+
+    def _told_findings(self) -> tuple[dict[str, Any], ...]:
+        return () if self._findings is None else tuple(finding.as_json() for finding in self._findings.all())
+
+    def _write_down(
+        self,
+        lines: Lines,
+        record: Record,
+        rows: Sequence[Mapping[str, Any]],
+        found: Iterable[Finding],
+        began: float,
+    ) -> None:
         config = self.config
         lines.metrics.write(runs.lines_of(rows))
         lines.log.write(_text(logs.epoch_line(rows)))
@@ -267,6 +314,8 @@ class Notebook:
                 for sample in logs.samples(record, run, seed):
                     lines.samples.write(runs.to_json(sample))
                     lines.log.write(b"".join(map(_text, logs.sample_lines(sample))))
+        for finding in found:
+            lines.log.write(b"".join(map(_text, finding.lines())))
         seconds = {**record.seconds, "files": time.perf_counter() - began}
         told = {"segment": self.segment, "epoch": record.epoch, "seconds": sum(seconds.values()), **seconds}
         lines.timing.write(runs.to_json(told))
@@ -343,17 +392,7 @@ class Notebook:
 
 def written_epochs(folder: Run, config: Config) -> Iterator[list[dict[str, Any]]]:
     """The lines of metrics.jsonl, an epoch at a time, as they were while it trained: numbers, or arrays [seed]."""
-    wide, narrow = np.dtype("float64"), np.dtype(config.dtype)
-
-    def number(name: str, value: Any) -> Any:
-        if value is None and name != "mean_reward":
-            return None
-        return np.array(value, dtype=wide if name in IN_DOUBLE else narrow)[()]
-
-    for _, lines in groupby(runs.read_lines(folder.folder / "metrics.jsonl"), key=itemgetter("epoch")):
-        yield [
-            {name: value if name in PLAIN else number(name, value) for name, value in line.items()} for line in lines
-        ]
+    return epochs_of(runs.read_lines(folder.folder / "metrics.jsonl"), config)
 
 
 def _with_keys(row: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:

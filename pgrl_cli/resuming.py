@@ -61,6 +61,7 @@ def resume(
     *,
     command: Sequence[str] = (),
     watch: experiment.Watch = lambda done, mean_reward: None,
+    notice: experiment.Notice = lambda finding: None,
     tell: Tell = lambda note: None,
 ) -> tuple[Run, experiment.Summary | None]:
     """Go on from the last good checkpoint, or from the start; no summary where nothing is left to do.
@@ -86,7 +87,7 @@ def resume(
             tell(f"what it had written is kept in {_put_aside(folder)}")
         folder.mark("running", started=status.get("started"))  # from here on it is not what it was
         _write_down(folder, config, before, command)
-        return experiment.trained(folder, config, stop, watch, found, status.get("started"))
+        return experiment.trained(folder, config, stop, watch, notice, found, status.get("started"))
 
 
 def newest(folder: Path, wanted: Mapping[int, tuple[Run, Config]]) -> tuple[Checkpoint | None, list[str]]:
