@@ -23,7 +23,7 @@ from pgrl_cli.runs import Run
 from pgrl_cli.secrecy import redacted
 from pgrl_cli.stopping import Stop, stoppable
 from pgrl_cli.training.checkpoints import Checkpoint, part_of, restore, snapshot
-from pgrl_cli.training.parts import Parts, Share, State
+from pgrl_cli.training.parts import Share, State
 from pgrl_cli.training.trainer import Record, Runs, train
 from pgrl_cli.words import written
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from pgrl_cli import logs, runs, statistics
 from pgrl_cli.config import Config
-from pgrl_cli.epochs import epochs_of
+from pgrl_cli.epochs import PLAIN, epochs_of
 from pgrl_cli.findings import Facts, Finding, Findings
 from pgrl_cli.fingerprints import fingerprint
 from pgrl_cli.growing import Damaged, Lines, Position, positions_of
