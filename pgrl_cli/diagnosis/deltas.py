@@ -63,8 +63,11 @@ def _cosines(drawn: Rollouts, modes: Sequence[Function], truth: Tensor) -> dict[
     }
 
 
-def one_rollout(mode: Function, population: Population, truth: Tensor) -> Estimate:
-    """Its gradient with the config's groups, drawn as the population's weights say, beside a true one [parameter]."""
+def one_rollout(mode: Function, population: Population, truth: Tensor | None = None) -> Estimate:
+    """Its gradient with the config's groups, drawn as the population's weights say.
+
+    Beside a true one [parameter], which is the population's own unless another is given.
+    """
     subject = population.subject
     uniforms = _uniforms(subject, subject.group_size, subject.samples)
     return _Seen(mode, population, truth).estimate(subject.group_size, uniforms)
@@ -146,7 +149,7 @@ class _Seen:
 
     def responses_needed(self, accuracy: float, here: float) -> int | None:
         """The smallest group that is as accurate, if the config's is so accurate: doubled until it is, then halved in
-        between. That finds it wherever a larger group is more accurate.
+        between. Between two doublings that takes a larger group for a more accurate one.
         """
         if accuracy == math.inf:
             return None
@@ -155,11 +158,12 @@ class _Seen:
         def is_enough(size: int) -> bool:
             return (here if size == own else self.accuracy(size, rollouts)) >= accuracy * SURE
 
-        fails, enough = smallest_group(self.mode) - 1, own
+        enough, most = smallest_group(self.mode), LARGEST * own
+        fails = enough - 1
         while not is_enough(enough):
-            fails, enough = enough, 2 * enough
-            if enough > LARGEST * own:
+            if enough == most:
                 return None
+            fails, enough = enough, min(2 * enough, most)
         while enough - fails > 1:
             middle = (fails + enough) // 2
             fails, enough = (fails, middle) if is_enough(middle) else (middle, enough)

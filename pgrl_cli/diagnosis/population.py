@@ -66,10 +66,10 @@ class Population:
     def reweighted(self, log_probs: Tensor) -> "Population":
         """As if another policy had drawn them: log_probs [prompt response] of whole responses under it.
 
-        Exact where these are all responses, also those that the policy itself never gives; of a sample, self-normalised
-        importance weights, which serve only a policy that draws no response much more often.
+        Exact where these are all responses; of a sample, self-normalised importance weights, which serve only a policy
+        that draws no response much more often.
         """
-        alone = self.exact and self.mask is None  # the policy's own weights may have lost the least of them
+        alone = self.exact and self.mask is None  # then no weight that underflows stands in the way
         weights = log_probs.exp() if alone else self.weights * (log_probs - self.log_probs).exp()
         return replace(self, weights=weights / weights.sum(dim=-1, keepdim=True), own=False)
 

@@ -6,13 +6,16 @@ time, and expectations are added up over ordered groups.
 
 import math
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 
+import pytest
 import torch
 from torch import Tensor, nn
 from training.lecture import config
 
 from pgrl_cli.assembly import assemble
+from pgrl_cli.diagnosis.population import enumerated
 from pgrl_cli.diagnosis.subject import Subject
 from pgrl_cli.equations.categorical import inverse_cdf
 from pgrl_cli.policies.policy import Policy
@@ -64,7 +67,7 @@ def task_of(points, length, kind=Task):
     def place(responses):
         return sum(responses[..., t] * vocab ** (length - 1 - t) for t in range(length))
 
-    def paid(prompts, responses):
+    def points_of(prompts, responses):
         return points[prompts[:, :1], place(responses)]
 
     def best(prompts):
@@ -72,23 +75,23 @@ def task_of(points, length, kind=Task):
         return torch.stack([places // vocab ** (length - 1 - t) % vocab for t in range(length)], dim=-1)
 
     prompts = torch.arange(len(points))[:, None]
-    return kind(prompts, prompts[:0], vocab, length, best, {"paid": paid})
+    return kind(prompts, prompts[:0], vocab, length, best, {"paid": points_of})
 
 
-def subject_of(world=None, policy=None, reference=None, samples=64, seed=5, **keys):
+def subject_of(world=None, actor=None, reference=None, samples=64, seed=5, **keys):
     """A subject: of a config's own task and policy, or of others in their place."""
     one = config(seed=seed, **keys)
     parts, state = assemble([one])
-    policy = state.policy.double() if policy is None else policy
+    actor = state.policy.double() if actor is None else actor
     if world is not None:
         share = replace(parts.shares[0], rewards={"paid": (world.rewards["paid"], 1.0)})
         parts = replace(parts, task=world, shares=(share,))
-    count = sum(parameter.numel() for parameter in policy.parameters())
+    count = sum(parameter.numel() for parameter in actor.parameters())
     return Subject(
         config=one,
         parts=parts,
-        policy=policy.requires_grad_(True),
-        reference=frozen_copy(scattered(policy, 99) if reference is None else reference),
+        policy=actor.requires_grad_(True),
+        reference=frozen_copy(scattered(actor, 99) if reference is None else reference),
         reference_told="another",
         moments={name: torch.zeros(count, dtype=torch.float64) for name in state.moments},
         epochs=0,
@@ -224,15 +227,13 @@ def answer(subject, prompt, tokens, temperature):
     square = 0.0
     for t in counting(subject, tokens):
         square += sum(((token == tokens[t]) - chance) ** 2 for token, chance in enumerate(table[t]))
-    responses = torch.tensor(tokens)[None, None]
     asked = subject.prompts[prompt : prompt + 1]
-    ((fn, weight),) = subject.parts.shares[0].rewards.values()
     return Answer(
         tokens=tokens,
         chance=math.exp(sum(cold[t, token].item() for t, token in enumerate(tokens))),
         log_prob=value.item(),
         reference_log_prob=log_prob(subject.reference, subject, prompt, tokens).item(),
-        reward=fn(asked, responses).item() * weight,
+        reward=paid(subject, prompt, tokens),
         right=list(tokens) == subject.parts.task.solutions(asked)[0].tolist(),
         score=gradient_of(value, policy),
         square=square,
@@ -253,8 +254,13 @@ def expectation(subject, function, policy=None):
 
 def expected_reward(subject, policy=None):
     """As a differentiable sum; of a response that ends, what comes after has no part in the policy's gradient."""
-    paid = [{each.tokens: each.reward for each in every} for every in answers(subject)]
-    return expectation(subject, lambda prompt, tokens: paid[prompt][tokens], policy)
+    return expectation(subject, lambda prompt, tokens: paid(subject, prompt, tokens), policy)
+
+
+def paid(subject, prompt, tokens):
+    """What a response earns."""
+    ((reward, weight),) = subject.parts.shares[0].rewards.values()
+    return reward(subject.prompts[prompt : prompt + 1], torch.tensor(tokens)[None, None]).item() * weight
 
 
 def true_gradient(subject):
@@ -336,3 +342,23 @@ def one_rollout(every, mode, size):
         means.append(expected)
         variance += square - (expected @ expected).item()
     return Gradient(sum(means) / len(means), variance / len(means) ** 2)
+
+
+@cache
+def known(name, size=3):
+    """A subject, its enumerated population, its answers by plain loops, and the true gradient."""
+    subject = SUBJECTS[name](num_responses=size)
+    return subject, enumerated(subject), answers(subject), true_gradient(subject)
+
+
+def reseeded(subject, seed):
+    """The same with other random numbers."""
+    return replace(subject, parts=replace(subject.parts, seeds=(seed,)))
+
+
+def agrees(ours, theirs, within=1e-9):
+    """Whether numbers, tensors or lists of them are the same but for rounding."""
+    torch.testing.assert_close(double(ours), double(theirs), rtol=within, atol=within)
+
+
+every_subject = pytest.mark.parametrize("name", SUBJECTS)

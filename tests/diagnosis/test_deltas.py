@@ -1,0 +1,153 @@
+"""Delta modes against sums over all ordered groups of responses."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from diagnosis.small import MODES, SUBJECTS, agrees, answers, bandits, every_subject, known, one_rollout, reseeded
+
+from pgrl_cli.diagnosis import groups
+from pgrl_cli.diagnosis.deltas import MEASURED, delta_modes
+from pgrl_cli.diagnosis.deltas import one_rollout as estimate_of
+from pgrl_cli.diagnosis.population import enumerated
+from pgrl_cli.diagnosis.rollouts import rollouts
+from pgrl_cli.diagnosis.truth import true_gradient
+from pgrl_cli.equations.advantages import ADVANTAGES
+from pgrl_cli.registry import smallest_group
+
+UNBIASED = ["rewards", "leave_one_out_rewards", "optimal_baseline", "true_value_baseline"]
+
+
+def told(subject, samples=16):
+    """What `delta_modes` says of a subject."""
+    population = enumerated(replace(subject, samples=samples))
+    return delta_modes(population, rollouts(population, samples), true_gradient(population))
+
+
+def test_the_modes_of_these_tests_are_all_there_are():
+    assert set(MODES) == set(ADVANTAGES)
+
+
+@every_subject
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_modes_numbers_are_sums_over_all_ordered_groups(name, size, mode):
+    _, population, every, truth = known(name, size)
+    found = estimate_of(ADVANTAGES[mode], population)
+    expected = one_rollout(every, mode, size)
+    agrees(found.mean, expected.mean)
+    agrees(found.truth, truth)
+    numbers, theirs = found.numbers(), expected.against(truth)
+    for each in ("scale", "total_variance", "signal_to_noise", "accuracy"):
+        agrees(numbers[each], theirs[each])
+    agrees(numbers["off_direction"], theirs["off_direction"], 1e-7)
+    assert found.errors() is None
+
+
+@every_subject
+def test_what_is_told_of_a_mode_are_these_numbers_and_the_laws_hold(name):
+    subject, population, _, _ = known(name)
+    found = told(subject)
+    for mode in MODES:
+        numbers = estimate_of(ADVANTAGES[mode], population).numbers()
+        agrees([found[mode][each] for each in MEASURED], [numbers[each] for each in MEASURED])
+        assert found[mode]["exact"]
+        assert found[mode]["standard_error"] is None
+    for mode in UNBIASED:
+        agrees([found[mode]["scale"], found[mode]["off_direction"]], [1.0, 0.0])
+    agrees([found["centered_rewards"]["scale"], found["centered_rewards"]["off_direction"]], [2 / 3, 0.0])
+    assert found["normalized_rewards"]["off_direction"] > 0.05
+    assert found["max_rewards"]["off_direction"] > 0.05
+
+
+def test_a_group_of_one_is_told_only_of_modes_that_compare_nothing():
+    assert set(told(bandits(num_responses=1, delta_mode="rewards"))) == {
+        "rewards",
+        "max_rewards",
+        "true_value_baseline",
+    }
+
+
+PAYMENTS = {"far from zero": ((9.0, 5.0), (1.0, 4.0)), "around zero": ((2.0, -1.0), (0.5, -1.0))}
+SCANNED = 8
+
+
+@cache
+def accuracies(payments, mode):
+    """Of a mode with groups of 1, 2, 3, ... by all ordered groups; 0 where a mode has no group so small."""
+    subject = bandits(points=PAYMENTS[payments], num_responses=2)
+    every, truth = answers(subject), true_gradient(enumerated(subject))
+    smallest = smallest_group(ADVANTAGES[mode])
+    found = [one_rollout(every, mode, size).against(truth)["accuracy"] for size in range(smallest, SCANNED + 1)]
+    return [0.0] * (smallest - 1) + found
+
+
+@pytest.mark.parametrize("payments", PAYMENTS)
+def test_the_responses_that_a_mode_needs_are_what_a_scan_over_all_sizes_finds(payments):
+    within_reach = set()
+    for size in (2, 3, 4):
+        found = told(bandits(points=PAYMENTS[payments], num_responses=size))
+        best = max(accuracies(payments, mode)[size - 1] for mode in MODES)
+        for mode in MODES:
+            scan = accuracies(payments, mode)
+            enough = [place + 1 for place, accuracy in enumerate(scan) if accuracy >= best * (1 - 1e-9)]
+            needed = found[mode]["responses_needed"]
+            if enough:
+                within_reach.add(enough[0])
+                assert needed == enough[0], mode
+            else:
+                assert needed is None or needed > SCANNED, mode
+    assert len(within_reach) >= 4
+
+
+def test_no_number_of_responses_helps_where_nothing_points_to_the_truth():
+    found = told(bandits(points=((2.0, 2.0, 2.0),)))
+    assert {each["responses_needed"] for each in found.values()} == {None}
+    assert np.isnan(found["rewards"]["scale"])
+    assert np.isnan(found["centered_rewards"]["signal_to_noise"])
+
+
+def drawn(subject, mode, seed, samples):
+    """A mode's numbers and their standard errors from groups that are drawn: [number] each."""
+    population = enumerated(reseeded(replace(subject, samples=samples), seed))
+    found = estimate_of(ADVANTAGES[mode], population)
+    numbers, errors = found.numbers(), found.errors()
+    return [numbers[each] for each in MEASURED], [errors[each] for each in MEASURED]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_groups_that_are_drawn_say_the_same_as_all_of_them(mode, monkeypatch):
+    subject, population, _, _ = known("chains")
+    exact = estimate_of(ADVANTAGES[mode], population).numbers()
+    monkeypatch.setattr(groups, "MOST_GROUPS", 0)
+    values, errors = drawn(subject, mode, seed=3, samples=2000)
+    for name, value, error in zip(MEASURED, values, errors, strict=True):
+        assert abs(value - exact[name]) < 5 * error, name
+        assert error < 0.15
+
+
+@pytest.mark.parametrize(("mode", "name"), [("normalized_rewards", "sorters"), ("leave_one_out_rewards", "bandits")])
+def test_numbers_of_drawn_groups_are_right_on_average_and_scatter_as_their_standard_errors_say(mode, name, monkeypatch):
+    subject = SUBJECTS[name](num_responses=3)
+    exact = estimate_of(ADVANTAGES[mode], enumerated(subject)).numbers()
+    monkeypatch.setattr(groups, "MOST_GROUPS", 0)
+    many = np.array([drawn(subject, mode, seed, samples=400) for seed in range(40)])
+    values, errors = many[:, 0], np.sqrt((many[:, 1] ** 2).mean(axis=0))
+    for place, number in enumerate(MEASURED):
+        if number == "off_direction" and exact[number] < 1e-9:
+            continue  # what noise is left of a zero is told by the test below
+        scatter = values[:, place].std(ddof=1)
+        assert abs(values[:, place].mean() - exact[number]) < 4 * scatter / np.sqrt(len(values)) + 0.2 * errors[place]
+        assert 0.65 < errors[place] / scatter < 1.6, number
+
+
+def test_drawn_groups_take_noise_for_no_direction(monkeypatch):
+    subject = SUBJECTS["bandits"](num_responses=3)
+    monkeypatch.setattr(groups, "MOST_GROUPS", 0)
+    place = MEASURED.index("off_direction")
+    many = np.array([drawn(subject, "leave_one_out_rewards", seed, samples=100) for seed in range(30)])
+    values, errors = many[:, 0, place], many[:, 1, place]
+    assert (values == 0).mean() > 0.3  # half the squares lie below zero, where noise alone would lie above
+    assert (values <= 3 * errors).all()
+    assert errors.mean() < 0.15
