@@ -319,6 +319,7 @@ DAMAGE = (
 )
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_whatever_lies_in_a_folder_no_command_ends_in_a_traceback(damage: bytes) -> None:
     words = ["--config", "lecture/two_state", "epochs=1", "-q"]

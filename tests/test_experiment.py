@@ -19,6 +19,7 @@ from pgrl_cli.config.layers import layers_from, layers_of
 from pgrl_cli.experiment import RunFailed, run, train_together
 from pgrl_cli.keeper import Keeper
 from pgrl_cli.notebook import Notebook
+from pgrl_cli.plots.run import draw
 from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import Run
 from pgrl_cli.stopping import Stop, Stopped
@@ -27,6 +28,7 @@ from pgrl_cli.training.checkpoints import read
 from pgrl_cli.verification import faults_of
 from pgrl_cli.words import written
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 CONFIGS = sorted((Path(__file__).parents[1] / "configs" / "lecture").glob("*.yaml"))
 SHORT = {"epochs": 3, "steps_per_epoch": 4, "log_every": 2, "name": "short"}
 FILES = {
@@ -54,11 +56,13 @@ def own(tmp_path, body):
     return resolve(layers_from(SHORT | {"reward_fn": "mine.py:points"}, folder=tmp_path))
 
 
-def test_a_run_leaves_its_evidence_and_nothing_else(tmp_path):
+def test_a_run_leaves_its_evidence_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setattr(notebook, "draw", draw)
     folder, summary = trained(tmp_path)
     assert {path.name for path in folder.folder.iterdir()} == FILES
     assert list(tmp_path.iterdir()) == [folder.folder]
     assert folder.curves_file.read_bytes().startswith(b"\x89PNG")
+    assert folder.curves_file.stat().st_size > 10_000
     assert folder.status()["status"] == "completed"
     assert folder.status()["last_mean_reward"] == summary.last_mean_reward
     assert summary.maximum_reward == 5

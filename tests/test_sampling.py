@@ -16,6 +16,7 @@ from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import Run
 from pgrl_cli.training import checkpoints
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 SHORT = {"epochs": 4, "steps_per_epoch": 3, "name": "short", "learning_rate": 0.01}
 
 
