@@ -26,7 +26,17 @@ from pgrl_cli.listing import KINDS, json_schema, markdown, words_of
 from pgrl_cli.resolution import resolve
 
 PLAIN = {"COLUMNS": "400", "NO_COLOR": "1", "FORCE_COLOR": None, "GITHUB_ACTIONS": None, "PY_COLORS": None}
-COMMANDS = ["train", "list", "config", "config ls", "config show", "config cp", "config validate", "config schema"]
+COMMANDS = [
+    "train",
+    "explain",
+    "list",
+    "config",
+    "config ls",
+    "config show",
+    "config cp",
+    "config validate",
+    "config schema",
+]
 SHORT = ["epochs=2", "steps_per_epoch=2"]
 
 
