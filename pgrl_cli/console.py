@@ -8,6 +8,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -137,17 +138,16 @@ def progress(name: str, epochs: int, silent: bool) -> Iterator[tuple[Watch, Noti
         yield lambda done, mean_reward: None, lambda finding: None
     elif console.is_terminal and not console.is_dumb_terminal:
         with _bar(name, epochs) as (watch, beside):
-            yield watch, lambda finding: _tell_finding(beside, finding)
+            yield watch, partial(_tell_finding, beside)
     else:
-        watch = lambda done, mean_reward: _line(console, done, epochs, mean_reward)  # noqa: E731
-        yield watch, lambda finding: _tell_finding(console, finding)
+        yield partial(_line, console, epochs), partial(_tell_finding, console)
 
 
 def _tell_finding(console: Console, finding: "Finding") -> None:
     console.print(*finding.short_lines(), sep="\n", markup=False, highlight=False)
 
 
-def _line(console: Console, done: int, epochs: int, mean_reward: float) -> None:
+def _line(console: Console, epochs: int, done: int, mean_reward: float) -> None:
     if done % max(1, epochs // 10) == 0 or done == epochs:
         console.print(f"epoch {done}/{epochs}   mean reward {mean_reward:.3f}")
 

@@ -23,7 +23,18 @@ from pgrl_cli.config.shipped import first_comment, shipped_folder, shipped_names
 from pgrl_cli.listing import KINDS, json_schema, markdown, words_of
 from pgrl_cli.resolution import resolve
 
-COMMANDS = ["train", "list", "config", "config ls", "config show", "config cp", "config validate", "config schema"]
+COMMANDS = [
+    "train",
+    "diagnose",
+    "explain",
+    "list",
+    "config",
+    "config ls",
+    "config show",
+    "config cp",
+    "config validate",
+    "config schema",
+]
 SHORT = ["epochs=2", "steps_per_epoch=2"]
 
 

@@ -21,6 +21,8 @@ EVALUATED = ("exact_match", "solution_probability", "expected_zero_variance_grou
 """Metrics of the policy that an epoch leaves, where they were measured."""
 STEPS = ("kl", "clip_fraction")
 """Metrics taken from all of an epoch's lines: their mean and their largest."""
+NAMES = (*FIRST, *LAST, *EVALUATED, *(f"{what} {name}" for name in STEPS for what in ("mean", "most")))
+"""Columns of a window."""
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -31,7 +33,7 @@ class Course:
         self.facts = facts
         self.width = facts.seeds or 1
         nothing = np.full(self.width, np.nan)
-        self._recent: deque[dict[str, Any]] = deque(maxlen=WINDOW)
+        self._recent: deque[list[Any]] = deque(maxlen=WINDOW)
         self._epoch = -1
         self._count = self._fresh = 0
         self._start = self._reward_before = self._most_clipped = self._largest_ratio = nothing
@@ -51,13 +53,15 @@ class Course:
 
     def window(self) -> Window:
         """The last ten epochs, or as many as there are."""
-        columns = _columns(list(self._recent), self.width)
+        table = _table(list(self._recent), self.width)
+        columns = dict(zip(NAMES, table, strict=True))
         self._remember(columns)
         return Window(
             facts=self.facts,
             epoch=self._epoch,
             is_last=self._is_last,
             columns=columns,
+            means=dict(zip(NAMES, table.mean(axis=1), strict=True)),
             start=self._start,
             equal_for=self._equal_for,
             most_clipped=self._most_clipped,
@@ -105,36 +109,53 @@ class Course:
         self._fresh = 0
 
 
-def _kept(rows: Rows) -> dict[str, Any]:
-    """What is kept of an epoch's lines, by name; None for what was not measured."""
+def _kept(rows: Rows) -> list[Any]:
+    """What is kept of an epoch's lines, FIRST to STEPS in their order; None for what was not measured.
+
+    Numbers are kept as they come, and put together when it is time to look; of arrays [seed] copies, since a view would
+    keep all the metrics of a stack.
+    """
     first, last = rows[0], rows[-1]
-    kept = {name: _own(first.get(name)) for name in FIRST}
-    for name in (*LAST, *EVALUATED):
-        kept[name] = _own(last.get(name))
-    for name in STEPS:
-        values = [row.get(name) for row in rows]
-        missing = any(value is None for value in values)
-        array = None if missing else np.array(values, dtype=float)
-        kept[f"mean {name}"] = None if array is None else array.mean(axis=0)
-        kept[f"most {name}"] = None if array is None else array.max(axis=0)
-    return kept
+    kept = [first.get(name) for name in FIRST] + [last.get(name) for name in (*LAST, *EVALUATED)]
+    steps: list[Any] = [[row.get(name) for row in rows] for name in STEPS]
+    if isinstance(first.get("mean_reward"), np.ndarray):
+        kept = [value.copy() if isinstance(value, np.ndarray) else value for value in kept]
+        steps = [_mean_and_most(values) for values in steps]
+    return kept + steps
 
 
-def _own(value: Any) -> Any:
-    """A number, or a copy of an array: a view would keep all the metrics of a stack."""
-    return value.copy() if isinstance(value, np.ndarray) else value
-
-
-def _columns(epochs: Sequence[Mapping[str, Any]], width: int) -> dict[str, np.ndarray]:
-    """What is kept of epochs, as columns [epoch seed]; NaN for what was not measured, or is not finite."""
-    names = list(epochs[0])
-    values = [[epoch[name] for epoch in epochs] for name in names]
+def _table(epochs: Sequence[Sequence[Any]], width: int) -> np.ndarray:
+    """What is kept of epochs, [name epoch seed]; NaN for what was not measured, or is not finite."""
+    kept = list(zip(*epochs, strict=True))
+    columns: list[Any] = list(kept[: -len(STEPS)])
+    for values in kept[-len(STEPS) :]:
+        columns += _means_and_mosts(values)
     try:
-        table = np.array(values, dtype=float).reshape(len(names), len(epochs), -1)
+        table = np.array(columns, dtype=float).reshape(len(columns), len(epochs), -1)
     except ValueError:  # arrays, and None where one was not measured
-        table = np.array([[_row(value, width) for value in column] for column in values])
+        table = np.array([[_row(value, width) for value in column] for column in columns])
     table[~np.isfinite(table)] = np.nan
-    return dict(zip(names, np.broadcast_to(table, (*table.shape[:2], width)), strict=True))
+    return np.broadcast_to(table, (*table.shape[:2], width))
+
+
+def _means_and_mosts(epochs: Sequence[Any]) -> tuple[Any, Any]:
+    """Of epochs' steps the means and the largest values."""
+    if not isinstance(epochs[0], tuple):
+        try:
+            array = np.array(epochs, dtype=float)
+            return array.mean(axis=1), array.max(axis=1)
+        except ValueError:  # epochs of different lengths, as in a damaged file
+            epochs = [_mean_and_most(values) for values in epochs]
+    means, mosts = zip(*epochs, strict=True)
+    return means, mosts
+
+
+def _mean_and_most(values: Sequence[Any]) -> tuple[Any, Any]:
+    """Of an epoch's steps the mean and the largest value: numbers or [seed]; None where one was not measured."""
+    if any(value is None for value in values):
+        return None, None
+    array = np.array(values, dtype=float)
+    return array.mean(axis=0), array.max(axis=0)
 
 
 def _row(value: Any, width: int) -> np.ndarray:

@@ -88,8 +88,8 @@ KINDS = (
         "learn, so that more epochs mostly change nothing",
         helps=(
             "an entropy bonus that fades (entropy_coefficient with entropy_decay: linear)",
-            "a smaller learning_rate",
             "more num_responses",
+            "a smaller learning_rate, for more epochs",
             "another seed",
         ),
         absent="no entropy was measured",
@@ -99,8 +99,8 @@ KINDS = (
         "the rewards tell nothing apart",
         deadlock,
         _equal_for,
-        means="where all rewards are equal no response is better than another: the rewards' gradient is zero, and only "
-        "a KL or an entropy bonus moves the policy",
+        means="where all rewards are equal no response is better than another: the rewards' gradient is zero (noise, "
+        "under a delta mode that compares nothing), and only a KL or an entropy bonus leads anywhere",
         helps=(
             "a denser reward (partial credit)",
             "more num_responses",

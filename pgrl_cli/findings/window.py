@@ -84,6 +84,8 @@ class Window:
     is_last: bool
     """Whether the run is at its end."""
     columns: Mapping[str, np.ndarray]
+    means: Mapping[str, np.ndarray]
+    """Of the columns: [seed]; NaN where one lacks a value."""
     start: np.ndarray
     """The first epoch's mean reward."""
     equal_for: np.ndarray
@@ -105,7 +107,7 @@ class Window:
 
     def mean(self, name: str) -> np.ndarray:
         """A column's mean [seed]; NaN where it lacks a value."""
-        return self._means[name]
+        return self.means[name]
 
     def latest(self, name: str) -> np.ndarray:
         """A column's last value [seed]; NaN where it has none."""
@@ -129,10 +131,6 @@ class Window:
     def nowhere(self) -> np.ndarray:
         """No seed: bool [seed]."""
         return np.zeros(len(self.start), dtype=bool)
-
-    @cached_property
-    def _means(self) -> dict[str, np.ndarray]:
-        return dict(zip(self.columns, np.array(list(self.columns.values())).mean(axis=1), strict=True))
 
     def nothing_to_see(self, *figures: str) -> "Look":
         """What a kind sees that has nothing to look at."""

@@ -3,9 +3,15 @@
 import json
 
 import numpy as np
+import orjson
 import pytest
-from findings.looking import kinds, line, looked, trained
+from findings.looking import FLAT, kinds, line, looked, trained
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from pgrl_cli import runs
+from pgrl_cli.config import Config
+from pgrl_cli.epochs import epochs_of
 from pgrl_cli.findings import Facts, Findings
 
 LOW = {"maximum_reward": 5.0, "uniform_entropy": 1.6}
@@ -131,3 +137,28 @@ def test_arrays_of_a_stack_are_not_held_on_to():
                 value[:] = 0.5  # whoever made them may use them again
     assert kinds(findings) == ["local_optimum"]
     assert findings.all()[0].numbers["entropy"] == pytest.approx(0.01)
+
+
+NUMBERS = st.sampled_from([0.0, 1.0, 0.01, 0.5, 2.0, -3.0, 4.999, 1e-30, 1e30, np.nan, np.inf, -np.inf])
+MEASURED = (*FLAT, "kl", "clip_fraction", "exact_match", "solution_probability", "expected_zero_variance_groups")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), st.sampled_from([None, 1, 3]), st.integers(5, 45))
+def test_whatever_was_written_tells_the_same_when_it_is_read_again(data, seeds, epochs):
+    some = {name: data.draw(st.lists(st.none() | NUMBERS, min_size=1, max_size=3)) for name in MEASURED}
+    facts = Facts(epochs=epochs, steps_per_epoch=2, pull_weight=1.0, seeds=seeds, **LOW)
+    rows = []
+    for epoch in range(epochs):
+        for step in (0, 1):
+            values = {name: each[(epoch // 9) % len(each)] for name, each in some.items()}
+            rows.append(line(epoch, seeds, **values) | {"step": 2 * epoch + step})
+    live, again = Findings(facts), Findings(facts)
+    heard = [finding for epoch in range(epochs) for finding in live.add(rows[2 * epoch : 2 * epoch + 2])]
+    lines = [orjson.loads(text) for text in runs.lines_of(rows).splitlines()]
+    repeated = [finding for epoch in epochs_of(lines, Config(name="x")) for finding in again.add(epoch)]
+    assert [finding.as_json() for finding in repeated] == [finding.as_json() for finding in heard]
+    told = [finding.as_json() for finding in live.all()]
+    assert [finding.as_json() for finding in again.all()] == told
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert [each["kind"] for each in told] == [finding.kind.word for finding in heard]
