@@ -1,11 +1,25 @@
 """Delta modes against sums over all ordered groups of responses."""
 
+import math
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
-from diagnosis.small import MODES, SUBJECTS, agrees, answers, bandits, every_subject, known, one_rollout, reseeded
+import torch
+from diagnosis.small import (
+    MODES,
+    SUBJECTS,
+    agrees,
+    answers,
+    bandits,
+    double,
+    every_subject,
+    known,
+    one_rollout,
+    reseeded,
+)
+from diagnosis.test_truth import CASES
 
 from pgrl_cli.diagnosis import groups
 from pgrl_cli.diagnosis.deltas import MEASURED, delta_modes
@@ -106,6 +120,18 @@ def test_no_number_of_responses_helps_where_nothing_points_to_the_truth():
     assert {each["responses_needed"] for each in found.values()} == {None}
     assert np.isnan(found["rewards"]["scale"])
     assert np.isnan(found["centered_rewards"]["signal_to_noise"])
+
+
+def test_normalizing_right_and_wrong_weighs_them_as_in_a_group_without_end():
+    (case,) = [case for case in CASES if case["name"] == "binary_group_weights"]
+    chance, (right, wrong) = case["inputs"]["p"], case["expected"]
+    subject = bandits(points=((1.0, 0.0),), num_responses=1000)
+    with torch.no_grad():
+        subject.policy.shared.zero_()
+        subject.policy.own.copy_(double([[math.log(chance), math.log(1 - chance)]]))
+    found = estimate_of(ADVANTAGES["normalized_rewards"], enumerated(subject)).numbers()
+    assert found["scale"] == pytest.approx(right - wrong, rel=2e-3)
+    agrees(found["off_direction"], 0.0)
 
 
 def drawn(subject, mode, seed, samples):
