@@ -89,7 +89,7 @@ def samples(numbers, seeds):
     return exact, *({place: np.array([each[place] for each in many]) for place in exact} for many in (values, errors))
 
 
-@pytest.mark.parametrize(("numbers", "seeds", "within"), [(of_responses, 12, 1.3), (of_tokens, 6, 1.6)])
+@pytest.mark.parametrize(("numbers", "seeds", "within"), [(of_responses, 12, 1.3), (of_tokens, 4, 1.6)])
 def test_numbers_of_samples_are_right_and_scatter_as_their_standard_errors_say(numbers, seeds, within):
     exact, values, errors = samples(numbers, seeds)
     ratios = {}
