@@ -29,8 +29,8 @@ from pgrl_cli.config.shipped import (
 from pgrl_cli.console import failures_told, in_one_line, note, out, print_json, progress, summary_lines
 
 if TYPE_CHECKING:
-    from pgrl_cli.experiment import Summary
     from pgrl_cli.runs import Run
+    from pgrl_cli.summary import Summary
 
 app = typer.Typer(
     help="Policy-gradient experiments on language models, from a YAML to a picture.",

@@ -19,9 +19,9 @@ from pgrl_cli.config.problems import ConfigError, legible, short
 
 if TYPE_CHECKING:
     from pgrl_cli.cells import Sweep
-    from pgrl_cli.experiment import Summary
     from pgrl_cli.findings import Finding
     from pgrl_cli.runs import Run
+    from pgrl_cli.summary import Summary
 
 LONGEST_LINE = 4000
 MOST_LINES = 20

@@ -18,6 +18,8 @@ from pgrl_cli.resolution import Resolved, resolve
 from pgrl_cli.runs import Run
 from pgrl_cli.secrecy import redacted
 from pgrl_cli.stopping import stoppable
+from pgrl_cli.summary import Summary
+from pgrl_cli.together import Watch
 from pgrl_cli.training import checkpoints
 from pgrl_cli.training.checkpoints import Checkpoint, CheckpointError
 from pgrl_cli.words import written
@@ -60,10 +62,10 @@ def resume(
     asked: Asked,
     *,
     command: Sequence[str] = (),
-    watch: experiment.Watch = lambda done, mean_reward: None,
+    watch: Watch = lambda done, mean_reward: None,
     notice: experiment.Notice = lambda finding: None,
     tell: Tell = lambda note: None,
-) -> tuple[Run, experiment.Summary | None]:
+) -> tuple[Run, Summary | None]:
     """Go on from the last good checkpoint, or from the start; no summary where nothing is left to do.
 
     Raises InUse where another process has the run, and what `experiment.run` raises.

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pgrl_cli import experiment, runs
+from pgrl_cli import runs
 from pgrl_cli.cells import Cell, Sweep
 from pgrl_cli.config import Config
 from pgrl_cli.keeper import Keeper
@@ -15,6 +15,7 @@ from pgrl_cli.notebook import Notebook
 from pgrl_cli.provenance import provenance
 from pgrl_cli.resuming import newest
 from pgrl_cli.stopping import Stop
+from pgrl_cli.together import Watch, train_together
 from pgrl_cli.training.checkpoints import places
 from pgrl_cli.words import written
 
@@ -25,7 +26,7 @@ def train_stack(
     wanted: Collection[str],
     *,
     pictures: bool,
-    watch: experiment.Watch,
+    watch: Watch,
     ended: Callable[[Cell, Notebook], None],
     stop: Stop | None = None,
     tell: Callable[[str], None] = lambda note: None,
@@ -55,7 +56,7 @@ def train_stack(
     books = {place: Notebook(sweep.run(cell), configs[place], picture=pictures) for place, cell in here.items()}
     cell_of = {id(book): cells[place] for place, book in books.items()}
     with closing(Keeper(checkpoints, configs[0].checkpoint_keep)) as keeper:
-        experiment.train_together(
+        train_together(
             configs, books, watch, lambda book: ended(cell_of[id(book)], book), keeper=keeper, stop=stop, resumed=found
         )
     shutil.rmtree(checkpoints, ignore_errors=True)  # each cell has its own by now

@@ -12,17 +12,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from pgrl_cli import experiment, growing, notebook, runs
+from pgrl_cli import growing, notebook, runs, together
 from pgrl_cli.assembly import assemble, multiplications, threads_for
 from pgrl_cli.config import ConfigError, yaml12
 from pgrl_cli.config.layers import layers_from, layers_of
-from pgrl_cli.experiment import RunFailed, run, train_together
+from pgrl_cli.experiment import RunFailed, run
 from pgrl_cli.keeper import Keeper
 from pgrl_cli.notebook import Notebook
 from pgrl_cli.plots.run import draw
 from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import Run
 from pgrl_cli.stopping import Stop, Stopped
+from pgrl_cli.together import train_together
 from pgrl_cli.training import trainer
 from pgrl_cli.training.checkpoints import read
 from pgrl_cli.verification import faults_of
@@ -430,7 +431,7 @@ def test_a_run_whose_folder_has_gone_when_its_stack_is_stopped_takes_no_other_wi
         return sampled(*words)
 
     monkeypatch.setattr(trainer, "collect", stopped)
-    monkeypatch.setattr(experiment._Stack, "_is_moved", True)  # as in the middle of its steps
+    monkeypatch.setattr(together._Stack, "_is_moved", True)  # as in the middle of its steps
     with closing(Keeper(tmp_path / "stack", 2)) as keeper, pytest.raises(Stopped):
         train_together(configs, books, keeper=keeper)
     assert [book.status for book in books.values()] == ["failed", "interrupted"]

@@ -22,6 +22,7 @@ from pgrl_cli.notebook import Notebook
 from pgrl_cli.planning import planned
 from pgrl_cli.resolution import resolve
 from pgrl_cli.stacks import train_stack
+from pgrl_cli.together import train_together
 from pgrl_cli.verification import faults_of
 
 SETTLES = {"epochs": 30, "steps_per_epoch": 3, "learning_rate": 0.02, "log_every": 0, "name": "settles"}
@@ -46,7 +47,7 @@ def undrawn(folder, watch=lambda done, mean_reward: None, **keys):
     config = resolved.config
     book = Notebook(runs.create("x", folder, experiment.texts(resolved, [])), config, picture=False)
     with closing(Keeper(book.folder.checkpoints, 2)) as keeper:
-        experiment.train_together([config], {0: book}, watch, keeper=keeper)
+        train_together([config], {0: book}, watch, keeper=keeper)
     return book
 
 
@@ -85,7 +86,7 @@ def test_the_metrics_alone_tell_what_the_status_tells(settled, tmp_path):
     books = [undrawn(tmp_path, **keys) for keys in stacks]
     for book in books:
         assert told_again(book.folder.folder) == status_of(book.folder.folder)["findings"]
-    assert books[2].failures
+    assert books[2].fates.failures
     assert all(status_of(book.folder.folder)["findings"] for book in (books[0], books[1], books[3]))
 
 
