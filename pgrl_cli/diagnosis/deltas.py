@@ -37,7 +37,9 @@ def delta_modes(population: Population, drawn: Rollouts, truth: Tensor) -> dict[
     """
     subject = population.subject
     size, uniforms = subject.group_size, _uniforms(subject, subject.group_size, subject.samples)
-    seen = {mode: _Seen(mode, population) for mode in _modes(size)}
+    modes = _modes(size)
+    classes = {names: _Classes(names, population) for names in {visible(mode) or () for mode in modes}}
+    seen = {mode: _Seen(mode, classes[visible(mode) or ()]) for mode in modes}
     estimates = {mode: each.estimate(size, uniforms) for mode, each in seen.items()}
     numbers = {mode: each.numbers() for mode, each in estimates.items()}
     towards = _cosines(drawn, list(seen), truth)
@@ -70,7 +72,7 @@ def one_rollout(mode: Function, population: Population, truth: Tensor | None = N
     """
     subject = population.subject
     uniforms = _uniforms(subject, subject.group_size, subject.samples)
-    return _Seen(mode, population, truth).estimate(subject.group_size, uniforms)
+    return _Seen(mode, _Classes(visible(mode) or (), population), truth).estimate(subject.group_size, uniforms)
 
 
 def _modes(size: int) -> list[Function]:
@@ -82,31 +84,38 @@ def _uniforms(subject: Subject, size: int, rollouts: int) -> Tensor:
     return subject.uniforms("groups", max(rollouts, BATCHES), len(subject.prompts), size)
 
 
-class _Seen:
-    """A population as a delta mode sees it."""
+class _Classes:
+    """A population by what some delta modes see of it."""
 
-    def __init__(self, mode: Function, population: Population, truth: Tensor | None = None):
-        names = visible(mode) or ()
+    def __init__(self, names: Sequence[str], population: Population):
         subject = population.subject
-        if population.exact and most_kinds(population, names) * subject.parameter_count > MOST_NUMBERS:
+        numbers = most_kinds(population, names) * subject.parameter_count * len(subject.prompts)
+        if population.exact and numbers > MOST_NUMBERS:
             population = population.drawn()  # nearly every response is a class of its own
-        self.mode, self.names, self.population, self.subject = mode, names, population, subject
+        self.names, self.population = names, population
         self.moments = moments_of(population, names)
-        self.truth = truth
 
     @cached_property
     def parts(self) -> list[list[Moments]]:
         """The moments of each part of a sample."""
         return [moments_of(part, self.names) for part in self.population.batches()]
 
+
+class _Seen:
+    """A population as a delta mode sees it."""
+
+    def __init__(self, mode: Function, classes: _Classes, truth: Tensor | None = None):
+        self.mode, self.classes, self.truth = mode, classes, truth
+        self.moments, self.subject = classes.moments, classes.population.subject
+
     def estimate(self, size: int, uniforms: Tensor) -> Estimate:
         """One rollout's gradient with groups of so many responses; uniforms [rollout prompt response]."""
-        if self.population.exact:
+        if self.classes.population.exact:
             return self.as_if_exact(size, uniforms)
         mean, total_variance = estimate(self.moments, self._groups(self.moments, size, uniforms))
         parts = self._together(
             (moments, self._groups(moments, size, uniforms[number::BATCHES]))
-            for number, moments in enumerate(self.parts)
+            for number, moments in enumerate(self.classes.parts)
         )
         return Estimate(mean, total_variance, self._truth(self.moments), parts)
 

@@ -7,27 +7,30 @@ from itertools import chain, combinations_with_replacement
 
 import numpy as np
 import torch
+from einops import einsum
 from torch import Tensor
 
 from pgrl_cli.diagnosis.errors import mean_error, pseudo_values, quotient_error
 from pgrl_cli.diagnosis.moments import Advantage, Moments
-from pgrl_cli.diagnosis.population import BATCHES
-from pgrl_cli.equations.categorical import inverse_cdf
+from pgrl_cli.diagnosis.population import BATCHES, NUMBERS_AT_ONCE
+from pgrl_cli.diagnosis.subject import slices
 
+FEW_KINDS = 256
+"""Classes whose products are cheaper to keep than to work out for each group."""
 MOST_GROUPS = 50_000
 """Different groups of one prompt, by how often each class of response occurs, up to which a sum over them is exact."""
 
 
 @dataclass(frozen=True)
 class Groups:
-    """One prompt's groups, and what their advantages are worth: by class of response, [group kind]."""
+    """One prompt's groups of responses, and what each response's score counts in its group's gradient."""
 
     weights: Tensor
     """[group]: how likely each is."""
-    means: Tensor
-    """The mean over a group's responses of the advantages of those of a class."""
-    squares: Tensor
-    """The same of squared advantages, divided by the group's size once more."""
+    members: Tensor
+    """[group response]: the classes of the responses."""
+    shares: Tensor
+    """[group response]: their advantages, divided by the group's size."""
     exact: bool
 
     def batch(self, number: int) -> "Groups":
@@ -36,7 +39,7 @@ class Groups:
             return self
         some = slice(number, None, BATCHES)
         weights = self.weights[some]
-        return Groups(weights / weights.sum(), self.means[some], self.squares[some], exact=False)
+        return Groups(weights / weights.sum(), self.members[some], self.shares[some], exact=False)
 
 
 @dataclass(frozen=True)
@@ -128,14 +131,13 @@ def groups_of(prompt: Moments, advantage: Advantage, size: int, uniforms: Tensor
         members, weights = _every_group(prompt.mass, size)
         exact = True
     else:
-        members = inverse_cdf(prompt.mass.log(), uniforms[:, :size])
+        likelihoods = prompt.mass.cumsum(dim=0)
+        drawn = torch.searchsorted(likelihoods, uniforms[:, :size].contiguous() * likelihoods[-1], right=True)
+        members = drawn.clamp(max=kinds - 1)
         weights = torch.full((len(members),), 1 / len(members), dtype=uniforms.dtype)
         exact = False
     advantages = advantage({name: values[members] for name, values in prompt.seen.items()})
-    nothing = torch.zeros(len(members), kinds, dtype=advantages.dtype)
-    means = nothing.scatter_add(1, members, advantages / size)
-    squares = nothing.scatter_add(1, members, (advantages / size).square())
-    return Groups(weights, means, squares, exact)
+    return Groups(weights, members, advantages / size, exact)
 
 
 def _every_group(mass: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -157,9 +159,30 @@ def estimate(prompts: Sequence[Moments], groups: Sequence[Groups]) -> tuple[Tens
     """
     means, variances = [], []
     for prompt, group in zip(prompts, groups, strict=True):
-        mean = (group.weights @ group.means) @ prompt.typical
-        between = ((group.means @ prompt.gram) * group.means).sum(dim=-1) @ group.weights - mean.square().sum()
-        within = (group.weights @ group.squares) @ prompt.spread
+        counted = group.weights[:, None] * group.shares
+        by_kind = torch.zeros_like(prompt.mass).index_add_(0, group.members.flatten(), counted.flatten())
+        mean = by_kind @ prompt.typical
+        between = group.weights @ _squared_lengths(prompt, group) - mean.square().sum()
+        within = (counted * group.shares * prompt.spread[group.members]).sum()
         means.append(mean)
         variances.append(between + within)
     return torch.stack(means).mean(dim=0), torch.stack(variances).sum() / len(prompts) ** 2
+
+
+def _squared_lengths(prompt: Moments, group: Groups) -> Tensor:
+    """[group]: of the gradients that groups expect, given the classes of their responses."""
+    kinds = len(prompt.mass)
+    if kinds <= FEW_KINDS:
+        nothing = torch.zeros(len(group.members), kinds, dtype=group.shares.dtype)
+        by_kind = nothing.scatter_add_(1, group.members, group.shares)
+        return ((by_kind @ prompt.gram) * by_kind).sum(dim=-1)
+    numbers = group.members.shape[-1] * prompt.typical.shape[-1]
+    stretches = slices(len(group.members), NUMBERS_AT_ONCE // numbers)
+    return torch.cat(
+        [_gradients(prompt.typical, group.members[some], group.shares[some]).square().sum(dim=-1) for some in stretches]
+    )
+
+
+def _gradients(typical: Tensor, members: Tensor, shares: Tensor) -> Tensor:
+    """[group parameter]."""
+    return einsum(typical[members], shares, "group response parameter, group response -> group parameter")

@@ -49,7 +49,7 @@ class Moments:
     @cached_property
     def spread(self) -> Tensor:
         """[kind]: the total variance of the scores within a class."""
-        return self.squares / self._mass - self.gram.diagonal()
+        return self.squares / self._mass - self.typical.square().sum(dim=-1)
 
     @property
     def _mass(self) -> Tensor:

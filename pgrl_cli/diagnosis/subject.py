@@ -61,7 +61,10 @@ class Subject:
 
     def copies(self, count: int) -> Policy:
         """The policy so many times, side by side: every copy has its own gradient."""
-        return side_by_side([self.policy] * count)
+        copies = side_by_side([self.policy])
+        for parameter in copies.parameters():
+            parameter.data = parameter.data.expand(count, *parameter.shape[1:]).contiguous()
+        return copies
 
     def uniforms(self, purpose: str, *shape: int) -> Tensor:
         """Numbers in [0, 1) for a purpose of the diagnosis."""
