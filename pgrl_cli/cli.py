@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pgrl_cli import __version__, cli_diagnose, cli_results, cli_sample, cli_sweep
+from pgrl_cli import __version__, cli_diagnose, cli_explain, cli_results, cli_sample, cli_sweep
 from pgrl_cli.cli_config import ConfigName, Overrides, config_names, resolved_config
 from pgrl_cli.cli_runs import runs_app
 from pgrl_cli.config.problems import ConfigError, Problem, short
@@ -29,8 +29,8 @@ from pgrl_cli.config.shipped import (
 from pgrl_cli.console import failures_told, in_one_line, note, out, print_json, progress, summary_lines
 
 if TYPE_CHECKING:
-    from pgrl_cli.experiment import Summary
     from pgrl_cli.runs import Run
+    from pgrl_cli.summary import Summary
 
 app = typer.Typer(
     help="Policy-gradient experiments on language models, from a YAML to a picture.",
@@ -123,8 +123,8 @@ def _begun(config: str, overrides: list[str] | None, runs_dir: Path, silent: boo
     from pgrl_cli.experiment import run
 
     resolved = resolved_config(config, overrides)
-    with progress(resolved.config.name, resolved.config.epochs, silent) as watch:
-        return run(resolved, runs_dir, command=["pgrl", *sys.argv[1:]], watch=watch)
+    with progress(resolved.config.name, resolved.config.epochs, silent) as (watch, notice):
+        return run(resolved, runs_dir, command=["pgrl", *sys.argv[1:]], watch=watch, notice=notice)
 
 
 def _gone_on(word: str, overrides: list[str] | None, runs_dir: Path, silent: bool) -> "tuple[Run, Summary | None]":
@@ -134,8 +134,8 @@ def _gone_on(word: str, overrides: list[str] | None, runs_dir: Path, silent: boo
     from pgrl_cli.store import resolved
 
     asked = resuming.asked_for(Run(resolved(word, runs_dir)), overrides or [])
-    with progress(asked.config.name, asked.config.epochs, silent) as watch:
-        return resuming.resume(asked, command=["pgrl", *sys.argv[1:]], watch=watch, tell=note)
+    with progress(asked.config.name, asked.config.epochs, silent) as (watch, notice):
+        return resuming.resume(asked, command=["pgrl", *sys.argv[1:]], watch=watch, notice=notice, tell=note)
 
 
 def _tell_what_happened(folder: "Run", summary: "Summary | None") -> None:
@@ -155,6 +155,7 @@ app.command(name="sweep")(cli_sweep.sweep)
 app.command(name="diagnose")(cli_diagnose.diagnose)
 app.command(name="plot")(cli_results.plot)
 app.command(name="compare")(cli_results.compare)
+app.command(name="explain")(cli_explain.explain)
 
 
 @app.command(name="list")

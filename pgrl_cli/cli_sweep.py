@@ -1,6 +1,7 @@
 """`pgrl sweep`: a grid of configs trained side by side, and picked up again where it was left."""
 
 import shlex
+import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -173,11 +174,11 @@ def _folder_told(folder: "Sweep", quiet: bool) -> Iterator[None]:
     except SweepInterrupted:
         raise
     except KeyboardInterrupt as error:
-        raise SweepInterrupted(folder) from error
+        raise SweepInterrupted(folder, getattr(error, "signal", signal.SIGINT)) from error
     except OSError as error:
         name = f"{error.filename}: " if error.filename is not None else ""
         err().print(f"error: {name}{error.strerror or error}", markup=False)
-        _tell_how_to_go_on(folder, failed=False)
+        _tell_how_to_go_on(folder, failed=any(folder.status(cell)["status"] == "failed" for cell in folder.cells))
         if not quiet:
             say(str(folder.folder))
         raise typer.Exit(1) from error
@@ -226,8 +227,12 @@ def _summary_lines(folder: "Sweep", rows: Sequence["Row"], standing: "Standing",
     if len(rows) > len(shown):
         lines.append(f"… and {len(rows) - len(shown)} more in summary.md")
     speed = f"{standing.steps_per_second:,.0f} run-steps per second"
+    told = [f"cells    {len(folder.cells)}, {len(failed)} failed; {standing.done} trained now, {speed}"]
+    if having := [cell for cell in folder.cells if folder.status(cell).get("findings")]:
+        fix = f"pgrl explain {shlex.quote(str(folder.folder))}"
+        told.append(f"findings {len(having)} of {len(folder.cells)} cells have some; to read: {fix}")
     lines += [
-        f"cells    {len(folder.cells)}, {len(failed)} failed; {standing.done} trained now, {speed}",
+        *told,
         f"picture  {folder.folder / 'summary.png'}",
         f"tables   {folder.folder / 'summary.md'}, .csv, .json",
     ]

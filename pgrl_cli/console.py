@@ -8,6 +8,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -18,8 +19,9 @@ from pgrl_cli.config.problems import ConfigError, legible, short
 
 if TYPE_CHECKING:
     from pgrl_cli.cells import Sweep
-    from pgrl_cli.experiment import Summary
+    from pgrl_cli.findings import Finding
     from pgrl_cli.runs import Run
+    from pgrl_cli.summary import Summary
 
 LONGEST_LINE = 4000
 MOST_LINES = 20
@@ -33,6 +35,8 @@ ROOM_FOR_A_BAR = 70
 """Columns; narrower terminals get the numbers alone."""
 Watch = Callable[[int, float], None]
 """Sees, after each epoch of a run, how many are done and their last mean reward."""
+Notice = Callable[["Finding"], None]
+"""Hears of what stands out in a run."""
 
 
 class Steady(Console):
@@ -127,25 +131,30 @@ def working() -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def progress(name: str, epochs: int, silent: bool) -> Iterator[Watch]:
-    """What watches a run: a bar on a terminal, else a line now and then."""
+def progress(name: str, epochs: int, silent: bool) -> Iterator[tuple[Watch, Notice]]:
+    """What watches a run: a bar on a terminal, else a line now and then; and a finding's lines at once."""
     console = err()
     if silent:
-        yield lambda done, mean_reward: None
+        yield lambda done, mean_reward: None, lambda finding: None
     elif console.is_terminal and not console.is_dumb_terminal:
-        with _bar(name, epochs) as watch:
-            yield watch
+        with _bar(name, epochs) as (watch, beside):
+            yield watch, partial(_tell_finding, beside)
     else:
-        yield lambda done, mean_reward: _line(console, done, epochs, mean_reward)
+        yield partial(_line, console, epochs), partial(_tell_finding, console)
 
 
-def _line(console: Console, done: int, epochs: int, mean_reward: float) -> None:
+def _tell_finding(console: Console, finding: "Finding") -> None:
+    console.print(*finding.short_lines(), sep="\n", markup=False, highlight=False)
+
+
+def _line(console: Console, epochs: int, done: int, mean_reward: float) -> None:
     if done % max(1, epochs // 10) == 0 or done == epochs:
         console.print(f"epoch {done}/{epochs}   mean reward {mean_reward:.3f}")
 
 
 @contextmanager
-def _bar(name: str, epochs: int) -> Iterator[Watch]:
+def _bar(name: str, epochs: int) -> Iterator[tuple[Watch, Console]]:
+    """A bar, and the console above it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
     console = Steady(stderr=True)
@@ -161,7 +170,7 @@ def _bar(name: str, epochs: int) -> Iterator[Watch]:
         columns.insert(0, TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=epochs, reward="-")
-        yield lambda done, mean_reward: bar.update(task, completed=done, reward=f"{mean_reward:.3f}")
+        yield lambda done, mean_reward: bar.update(task, completed=done, reward=f"{mean_reward:.3f}"), console
 
 
 def summary_lines(folder: "Run", summary: "Summary") -> Iterator[str]:
@@ -177,11 +186,18 @@ def summary_lines(folder: "Run", summary: "Summary") -> Iterator[str]:
         "exact match, held out": _number(summary.held_out_exact_match),
         "probability of the answer": _number(summary.solution_probability),
         "seeds": "-" if summary.seeds is None else f"{len(alive)}, the means of which stand above",
+        "findings": _told_of(folder, summary),
         "seconds": f"{summary.seconds:.2f}",
         "picture": "-" if summary.picture_error else str(folder.curves_file),
         "folder": str(folder.folder),
     }
     return (f"{name:<31}{value}" for name, value in rows.items() if value != "-")
+
+
+def _told_of(folder: "Run", summary: "Summary") -> str:
+    """How many things stand out, and what tells of them."""
+    count = len(summary.findings)
+    return f"{count}; to read: pgrl explain {shlex.quote(str(folder.folder))}" if count else "-"
 
 
 def print_json(value: Any, indent: int | None = None) -> None:

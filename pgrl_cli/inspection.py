@@ -12,7 +12,7 @@ from pgrl_cli.selection import as_text
 from pgrl_cli.small_files import Unreadable, json_of, mapping_of, plain, status_of, text_of
 
 PROCESS = ("status", "pid", "process_started", "host", "exit_code", "started", "finished")
-NO_NUMBERS = (*PROCESS, "error", "picture_error", "files", "seeds", "cells")
+NO_NUMBERS = (*PROCESS, "error", "picture_error", "files", "seeds", "cells", "findings")
 """What status.json says that is no result."""
 PASSING = ("seconds",)
 """Numbers that two runs of one config differ in."""
@@ -37,6 +37,7 @@ def glance(path: Path, whole_config: bool = False) -> dict[str, Any]:
         "cells_by_status": told.get("cells"),
         "seeds": entry.facts["seed_count"],
         "failed_seeds": _failed_seeds(told),
+        "findings": _findings(told),
         "command": _command(path),
         "to_go_on": going_on(entry),
         "checkpoints": [found.name for found in checkpoints_of(path)],
@@ -164,6 +165,13 @@ def _failed_seeds(told: Mapping[str, Any]) -> dict[str, Any]:
     seeds = told.get("seeds")
     each = [seed for seed in seeds if isinstance(seed, dict)] if isinstance(seeds, list) else []
     return {str(seed.get("seed")): seed.get("error") for seed in each if seed.get("status") == "failed"}
+
+
+def _findings(told: Mapping[str, Any]) -> list[str]:
+    """The kinds of what stood out; `pgrl explain` says the rest."""
+    found = told.get("findings")
+    each = [finding for finding in found if isinstance(finding, dict)] if isinstance(found, list) else []
+    return [str(finding.get("kind")) for finding in each]
 
 
 def _status(path: Path) -> dict[str, Any]:

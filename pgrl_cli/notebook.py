@@ -2,32 +2,31 @@
 
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pgrl_cli import logs, runs, statistics
+from pgrl_cli import logs, runs
 from pgrl_cli.config import Config
+from pgrl_cli.epochs import PLAIN, epochs_of
+from pgrl_cli.findings import Facts, Finding, Findings
 from pgrl_cli.fingerprints import fingerprint
 from pgrl_cli.growing import Damaged, Lines, Position, positions_of
 from pgrl_cli.plots.run import Gathered, draw, title_of
 from pgrl_cli.reward_calls import RewardError
 from pgrl_cli.runs import Run
-from pgrl_cli.training.measures import EVALUATED, IN_DOUBLE
+from pgrl_cli.summary import Fates, Summary
 from pgrl_cli.training.trainer import Record, Runs
 
 NEEDED = ("loss", "gradient_norm", "mean_reward", "shaped_reward")
 """Measures without which a run cannot go on."""
 HINT = "a learning_rate, a coefficient, a weight, reward_scale or reward_shift is too large; a clip may help too"
-PLAIN = ("epoch", "step", "nonfinite")
-ENDS = 10
-"""Epochs that the summary's first and last mean reward are taken over."""
+PAUSE = 1.0
+"""Seconds between two statuses of a run that goes on: writing one costs as much as an epoch or two."""
 
 
 class NotFinite(ArithmeticError):
@@ -38,39 +37,6 @@ class NotWritten(Exception):
     """A run that went to its end, but whose folder does not say so."""
 
 
-@dataclass(frozen=True)
-class Summary:
-    """How a config's runs went, in a few numbers: of several seeds the means over those that lived, None if none did.
-
-    One run alone that failed keeps the numbers that it had.
-    """
-
-    first_mean_reward: float | None = None
-    """Of the first ten epochs."""
-    last_mean_reward: float | None = None
-    """Of the last ten epochs."""
-    best_mean_reward: float | None = None
-    """Of the best epoch, each seed's own."""
-    exact_match: float | None = None
-    held_out_exact_match: float | None = None
-    solution_probability: float | None = None
-    """The policy's own probability of the right answer, averaged over prompts."""
-    maximum_reward: float | None = None
-    """What right answers earn on average, where that is known."""
-    epochs: int = 0
-    """Epochs done."""
-    seconds: float = 0.0
-    """Training with its log files, without imports and picture, in all segments."""
-    skipped_steps: int = 0
-    """Steps skipped because a gradient had no finite norm, over all seeds (`on_nonfinite: skip`)."""
-    picture_error: str | None = None
-    """Why there is no picture, where there is none."""
-    last_interval: tuple[float, float] | None = None
-    """The 95 % bootstrap interval of the last mean reward, over two living seeds or more; none of what failed."""
-    seeds: tuple[dict[str, Any], ...] | None = None
-    """Of a config with `seeds`, how each one went."""
-
-
 @dataclass
 class Notebook:
     """Writes down one config's runs, record by record."""
@@ -79,7 +45,10 @@ class Notebook:
     config: Config
     place: Runs = None
     """Which of the stack's runs are this config's."""
-    maximum_reward: float | None = None
+    known: Facts | None = None
+    """What is known before it trains; nothing stands out without it."""
+    notice: Callable[[Finding], None] = lambda finding: None
+    """Hears of each finding, once it is written down."""
     picture: bool = True
     """Whether to draw one at the end."""
     status: str = "pending"
@@ -88,25 +57,26 @@ class Notebook:
     picture_error: str | None = None
     started: str = field(default_factory=runs.now)
     seconds: float = 0.0
-    mean_rewards: list[np.ndarray] = field(default_factory=list)
-    """Of each epoch: [seed]."""
-    evaluation: dict[str, np.ndarray] = field(default_factory=dict)
-    """[seed] each."""
-    failures: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """What is known of the seeds that ended early, by their place."""
-    skipped: int = 0
-    """Steps that were skipped because a gradient had no finite norm, over all seeds."""
     segment: int = 1
     """How often the run was begun or taken up again."""
 
     def __post_init__(self) -> None:
         self.fingerprint = fingerprint(self.config)
+        self.fates = Fates(self.config.run_seeds, several=self.config.seeds is not None)
         self._spent = 0.0
-        self._alive = np.ones(len(self.config.run_seeds), dtype=bool)
         self._lines: Lines | None = None
+        self._keys: frozenset[str] | None = None
+        """Those of the lines that were there when it was taken up: an older version may have written fewer."""
         self._files: Mapping[str, Position] = {}
         self._gathered = Gathered()
-        self._began = time.perf_counter()
+        self._findings: Findings | None = None
+        self._unmarked = False
+        self._began = self._marked = time.perf_counter()
+
+    @property
+    def maximum_reward(self) -> float | None:
+        """What right answers earn on average, where that is known."""
+        return None if self.known is None else self.known.maximum_reward
 
     @property
     def told(self) -> str:
@@ -117,6 +87,7 @@ class Notebook:
     def begin(self) -> None:
         """Open the files anew. Raises OSError."""
         self._lines = Lines(self.folder)
+        self._look_on()
         self._start()
 
     def take_up(self, kept: Mapping[str, Any]) -> None:
@@ -128,11 +99,11 @@ class Notebook:
         if kept.get("config") != fingerprint(self.config):
             raise Damaged(f"{self.folder.folder}: the config is not the one that the checkpoint was made with")
         self._lines = Lines(self.folder, positions)
-        self.failures = {int(place): dict(told) for place, told in kept.get("failures", {}).items()}
-        self._alive[list(self.failures)] = False
+        self.fates.take_up(kept.get("failures", {}), int(kept.get("skipped", 0)))
+        self._look_on()
         for rows in written_epochs(self.folder, self.config):
             self._note(rows)
-        self.skipped = int(kept.get("skipped", 0))
+            self._keys = frozenset(rows[0]) | set(PLAIN)
         self._start()
 
     def _start(self) -> None:
@@ -140,15 +111,24 @@ class Notebook:
         self.segment = 1 + segments
         self.status = "running"
         self._began = time.perf_counter()
-        self.folder.mark("running", started=self.started, segment=self.segment)
+        self._mark_running()
+
+    def _look_on(self) -> None:
+        self._findings = None if self.known is None else Findings(self.known)
+
+    def _mark_running(self) -> None:
+        self._unmarked, self._marked = False, time.perf_counter()
+        findings = self._told_findings()
+        told = {"findings": findings} if findings else {}
+        self.folder.mark("running", started=self.started, segment=self.segment, **told)
 
     def kept(self) -> dict[str, Any]:
         """What a checkpoint must know of these runs: nothing in it depends on the time."""
         assert self._lines is not None
         files = {name: asdict(position) for name, position in self._lines.positions.items()}
-        failures = {str(place): told for place, told in sorted(self.failures.items())}
+        failures = {str(place): told for place, told in sorted(self.fates.failures.items())}
         told = {"config": self.fingerprint, "epochs": self.config.epochs, "files": files}
-        return told | {"failures": failures, "skipped": self.skipped}
+        return told | {"failures": failures, "skipped": self.fates.skipped}
 
     def descriptors(self) -> list[int]:
         """Of the files that a checkpoint counts on; whoever takes them closes them."""
@@ -164,9 +144,12 @@ class Notebook:
         """Write an epoch down and note which seeds it spoilt. Raises NotFinite when none is left, and OSError."""
         began = time.perf_counter()
         assert self._lines is not None
-        rows = list(record.rows(self.config, self.place, self._alive))
-        self._note(rows)
-        self._write_down(self._lines, record, rows, began)
+        rows = list(record.rows(self.config, self.place, self.fates.alive))
+        if self._keys is not None:
+            rows = [_with_keys(row, self._keys) for row in rows]
+        found = self._note(rows)
+        self._write_down(self._lines, record, rows, found, began)
+        self._tell(found)
         self.seconds = self._spent + time.perf_counter() - self._began
         if not set(NEEDED).isdisjoint(record.doubtful):
             self._bury(rows, record)
@@ -174,8 +157,8 @@ class Notebook:
     def leave(self, finite: np.ndarray, step: int) -> None:
         """Note which of the stack's policies the last step left finite. Raises NotFinite when none of ours is."""
         ours = np.atleast_1d(finite if self.place is None else finite[self.place])
-        for place in np.flatnonzero(self._alive & ~ours).tolist():
-            self._fail_seed(place, step, f"the policy is not finite after step {step}, the last; {HINT}")
+        for place in np.flatnonzero(self.fates.alive & ~ours).tolist():
+            self.fates.fail(place, step, f"the policy is not finite after step {step}, the last; {HINT}")
         self._end_if_all_failed()
 
     def complete(self) -> None:
@@ -205,22 +188,12 @@ class Notebook:
 
     def summary(self) -> Summary:
         """How the runs went so far."""
-        first, last, best = self._ends()
-        evaluation = {name: _mean(value) for name, value in self.evaluation.items()}
-        return Summary(
-            first_mean_reward=_mean(first),
-            last_mean_reward=_mean(last),
-            best_mean_reward=_mean(best),
-            exact_match=evaluation.get("exact_match"),
-            held_out_exact_match=evaluation.get("held_out_exact_match"),
-            solution_probability=evaluation.get("solution_probability"),
+        return self.fates.summary(
+            self.status,
             maximum_reward=self.maximum_reward,
-            epochs=len(self.mean_rewards),
             seconds=self.seconds,
-            skipped_steps=self.skipped,
             picture_error=self.picture_error,
-            last_interval=None if self.status == "failed" else _interval(last),
-            seeds=None if self.config.seeds is None else tuple(self._seeds(last)),
+            findings=self._told_findings(),
         )
 
     def facts(self) -> dict[str, Any]:
@@ -235,7 +208,7 @@ class Notebook:
             return
         try:
             seeds = self.config.run_seeds
-            failed = [seeds[place] for place in sorted(self.failures)]
+            failed = [seeds[place] for place in sorted(self.fates.failures)]
             curves, file = self._gathered.curves(), self.folder.curves_file
             title = title_of(self.config.model_dump(), seeds)
             draw(curves, file, title=title, maximum=self.maximum_reward, failed=failed)
@@ -244,15 +217,33 @@ class Notebook:
             self._lines.log.write(_text("".join(traceback.format_exception(error)).rstrip()))
             self.picture_error = f"{type(error).__name__}: {error}"
 
-    def _note(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _note(self, rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
+        """Remember what the end needs of an epoch; what stands out in it that did not before."""
         if self.picture:
             self._gathered.add(rows)
-        self.mean_rewards.append(np.atleast_1d(rows[0]["mean_reward"]))
-        for name in EVALUATED:
-            if rows[-1][name] is not None:
-                self.evaluation[name] = np.atleast_1d(rows[-1][name])
+        self.fates.note(rows)
+        return [] if self._findings is None else self._findings.add(rows)
 
-    def _write_down(self, lines: Lines, record: Record, rows: Sequence[Mapping[str, Any]], began: float) -> None:
+    def _tell(self, found: Iterable[Finding]) -> None:
+        """Tell of what stands out who watches, and soon also status.json."""
+        for finding in found:
+            self._unmarked = True
+            self.notice(finding)
+        if self._unmarked and time.perf_counter() - self._marked >= PAUSE:
+            with suppress(OSError):  # the last status will tell
+                self._mark_running()
+
+    def _told_findings(self) -> tuple[dict[str, Any], ...]:
+        return () if self._findings is None else tuple(finding.as_json() for finding in self._findings.all())
+
+    def _write_down(
+        self,
+        lines: Lines,
+        record: Record,
+        rows: Sequence[Mapping[str, Any]],
+        found: Iterable[Finding],
+        began: float,
+    ) -> None:
         config = self.config
         lines.metrics.write(runs.lines_of(rows))
         lines.log.write(_text(logs.epoch_line(rows)))
@@ -262,6 +253,8 @@ class Notebook:
                 for sample in logs.samples(record, run, seed):
                     lines.samples.write(runs.to_json(sample))
                     lines.log.write(b"".join(map(_text, logs.sample_lines(sample))))
+        for finding in found:
+            lines.log.write(b"".join(map(_text, finding.lines())))
         seconds = {**record.seconds, "files": time.perf_counter() - began}
         told = {"segment": self.segment, "epoch": record.epoch, "seconds": sum(seconds.values()), **seconds}
         lines.timing.write(runs.to_json(told))
@@ -273,7 +266,7 @@ class Notebook:
             return [(None, self.place)]
         seeds = self.config.run_seeds
         places = [seeds.index(seed) for seed in self.config.log_seeds or ()]
-        return [(seeds[place], self.place.start + place) for place in places if self._alive[place]]
+        return [(seeds[place], self.place.start + place) for place in places if self.fates.alive[place]]
 
     def _bury(self, rows: Sequence[Mapping[str, Any]], record: Record) -> None:
         """Note the seeds that cannot go on, each with the first step that shows it, and why."""
@@ -281,14 +274,14 @@ class Notebook:
         for row in rows:
             for name in NEEDED:
                 values = np.atleast_1d(row[name])
-                for place in np.flatnonzero(self._alive & ~np.isfinite(values)).tolist():
+                for place in np.flatnonzero(self.fates.alive & ~np.isfinite(values)).tolist():
                     fault = record.faults.get(self._run(place))
                     if skips and (fault is None or not fault.spoilt):
                         if name == "gradient_norm":
-                            self.skipped += 1
+                            self.fates.skipped += 1
                         continue
                     what = f"{name} is {values[place]}" if fault is None else fault.told
-                    self._fail_seed(place, row["step"], f"{what}, at step {row['step']} (epoch {row['epoch']}); {HINT}")
+                    self.fates.fail(place, row["step"], f"{what}, at step {row['step']} (epoch {row['epoch']}); {HINT}")
         self._end_if_all_failed()
 
     def _run(self, place: int) -> int:
@@ -296,38 +289,9 @@ class Notebook:
         first = self.place.start if isinstance(self.place, slice) else self.place or 0
         return int(first + place)
 
-    def _fail_seed(self, place: int, step: int, what: str) -> None:
-        self._alive[place] = False
-        self.failures[place] = {"step": step, "error": what}
-
     def _end_if_all_failed(self) -> None:
-        if not self._alive.any():
-            raise NotFinite(self.failures[min(self.failures)]["error"])
-
-    def _ends(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Each seed's mean reward over the first and the last epochs, and its best: [seed].
-
-        Of several seeds the failed are NaN; one run alone keeps its numbers.
-        """
-        nothing = np.full(len(self.config.run_seeds), np.nan)
-        if not self.mean_rewards:
-            return nothing, nothing, nothing
-        rewards = np.array(self.mean_rewards, dtype=float)
-        if self.config.seeds is not None:
-            rewards = np.where(self._alive, rewards, np.nan)
-        return rewards[:ENDS].mean(axis=0), rewards[-ENDS:].mean(axis=0), rewards.max(axis=0)
-
-    def _seeds(self, last: np.ndarray) -> list[dict[str, Any]]:
-        told = []
-        for place, seed in enumerate(self.config.run_seeds):
-            if place in self.failures:
-                told.append({"seed": seed, "status": "failed", **self.failures[place]})
-            else:
-                matches = self.evaluation.get("exact_match")
-                match = None if matches is None else float(matches[place])
-                reward = None if np.isnan(last[place]) else float(last[place])
-                told.append({"seed": seed, "status": self.status, "last_mean_reward": reward, "exact_match": match})
-        return told
+        if not self.fates.alive.any():
+            raise NotFinite(self.fates.failures[min(self.fates.failures)]["error"])
 
     def _close(self) -> None:
         if self._lines is not None:
@@ -338,17 +302,14 @@ class Notebook:
 
 def written_epochs(folder: Run, config: Config) -> Iterator[list[dict[str, Any]]]:
     """The lines of metrics.jsonl, an epoch at a time, as they were while it trained: numbers, or arrays [seed]."""
-    wide, narrow = np.dtype("float64"), np.dtype(config.dtype)
+    return epochs_of(runs.read_lines(folder.folder / "metrics.jsonl"), config)
 
-    def number(name: str, value: Any) -> Any:
-        if value is None and name != "mean_reward":
-            return None
-        return np.array(value, dtype=wide if name in IN_DOUBLE else narrow)[()]
 
-    for _, lines in groupby(runs.read_lines(folder.folder / "metrics.jsonl"), key=itemgetter("epoch")):
-        yield [
-            {name: value if name in PLAIN else number(name, value) for name, value in line.items()} for line in lines
-        ]
+def _with_keys(row: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+    """A line of metrics.jsonl with these keys alone: all lines of a file have the same."""
+    kept = {key: value for key, value in row.items() if key in keys}
+    wrong = [name for name in kept.pop("nonfinite", ()) if name in kept]
+    return kept | ({"nonfinite": wrong} if wrong else {})
 
 
 def spent(timing: Path) -> tuple[float, int]:
@@ -362,13 +323,3 @@ def spent(timing: Path) -> tuple[float, int]:
 
 def _text(line: str) -> bytes:
     return (line + "\n").encode(errors="backslashreplace")
-
-
-def _interval(values: np.ndarray) -> tuple[float, float] | None:
-    low, high = statistics.bootstrap_interval([values], statistics.mean)
-    return None if np.isnan(low) else (float(low), float(high))
-
-
-def _mean(values: np.ndarray) -> float | None:
-    present = values[~np.isnan(values)]
-    return float(present.mean()) if len(present) else None

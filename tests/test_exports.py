@@ -16,6 +16,7 @@ from pgrl_cli.exports import exported
 from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import to_json, write_whole
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 METRICS = {"loss": [[0.5, 0.25], [0.125, 1.5]], "exact_match": [None, [0.0, 1.0]], "kl": [None, None]}
 
 

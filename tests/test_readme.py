@@ -41,6 +41,9 @@ def test_every_command_of_the_readme_runs_as_typed_in_its_order(tmp_path, monkey
         if line.startswith("pgrl compare "):
             shown = README.partition("its last line above is\n\n```text\n")[2].partition("\n")[0]
             assert without_numbers(result.stdout.splitlines()[-1]) == without_numbers(shown)
+        if line.startswith("pgrl explain "):
+            shown = README.partition("here it says\n\n```text\n")[2].partition("```")[0]
+            assert without_numbers(shown) in without_numbers(result.stdout)
 
 
 def expanded(word):

@@ -9,6 +9,7 @@ from pgrl_cli.config.layers import layers_from, layers_of
 from pgrl_cli.experiment import RunFailed, run
 from pgrl_cli.resolution import resolve
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 SHORT = {"epochs": 3, "steps_per_epoch": 4, "eval_period": 1, "log_every": 1, "name": "short", "dtype": "float64"}
 
 

@@ -34,9 +34,9 @@ def reward(population: Population, drawn: Rollouts) -> dict[str, Any]:
 
 
 def reward_in_numbers(population: Population) -> dict[str, Any]:
-    """exact_match: the probability of a right answer; correlation: of reward and being right, over prompts and the
-    policy's responses, None where either never changes; informative_groups: the expected share of groups whose rewards
-    are not all equal, by size.
+    """exact_match: the probability of a right answer; correlation: of reward and being right, over the
+    policy's responses to each prompt, None where either never changes; informative_groups: the expected share of groups
+    whose rewards are not all equal, by size.
     """
     sizes = sorted({*SIZES, population.subject.group_size})
     return {
@@ -78,11 +78,10 @@ def _prompt(population: Population, prompt: int, earned: Tensor) -> dict[str, An
 
 
 def _correlation(population: Population) -> float | None:
-    right, rewards = population.right.double(), population.task_rewards
-
-    def mean(values: Tensor) -> Tensor:
-        return population.mean(values).mean()
-
-    right, rewards = right - mean(right), rewards - mean(rewards)
-    spread = (mean(right.square()) * mean(rewards.square())).sqrt()
-    return (mean(right * rewards) / spread).item() if spread > 0 else None
+    """Within prompts: which prompt it is moves the reward, too, and says nothing of an answer."""
+    right, rewards = (
+        values - population.mean(values)[:, None] for values in (population.right.double(), population.task_rewards)
+    )
+    product, *spreads = (population.mean(p).mean() for p in (right * rewards, right.square(), rewards.square()))
+    spread = (spreads[0] * spreads[1]).sqrt()
+    return (product / spread).item() if spread > 0 else None

@@ -91,7 +91,7 @@ def _of_being_right(found: Found) -> Iterator[str]:
         yield f"{told}; reward and being right have no correlation, since one of them never changes under this policy."
     else:
         correlation = ratio(reward["correlation"], error_of(found, "reward", "correlation"))
-        yield f"{told}; over the policy's responses, reward and being right have a correlation of {correlation}."
+        yield f"{told}; over the responses to a prompt, reward and being right have a correlation of {correlation}."
 
 
 def groups(found: Found) -> Reading:

@@ -1,11 +1,25 @@
 """Delta modes against sums over all ordered groups of responses."""
 
+import math
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
-from diagnosis.small import MODES, SUBJECTS, agrees, answers, bandits, every_subject, known, one_rollout, reseeded
+import torch
+from diagnosis.small import (
+    MODES,
+    SUBJECTS,
+    agrees,
+    answers,
+    bandits,
+    double,
+    every_subject,
+    known,
+    one_rollout,
+    reseeded,
+)
+from diagnosis.test_truth import CASES
 
 from pgrl_cli.diagnosis import groups
 from pgrl_cli.diagnosis.deltas import MEASURED, delta_modes
@@ -45,7 +59,7 @@ def test_a_modes_numbers_are_sums_over_all_ordered_groups(name, size, mode):
     assert found.errors() is None
 
 
-@every_subject
+@pytest.mark.parametrize("name", ["bandits", "ended"])
 def test_what_is_told_of_a_mode_are_these_numbers_and_the_laws_hold(name):
     subject, population, _, _ = known(name)
     found = told(subject)
@@ -108,6 +122,18 @@ def test_no_number_of_responses_helps_where_nothing_points_to_the_truth():
     assert np.isnan(found["centered_rewards"]["signal_to_noise"])
 
 
+def test_normalizing_right_and_wrong_weighs_them_as_in_a_group_without_end():
+    (case,) = [case for case in CASES if case["name"] == "binary_group_weights"]
+    chance, (right, wrong) = case["inputs"]["p"], case["expected"]
+    subject = bandits(points=((1.0, 0.0),), num_responses=1000)
+    with torch.no_grad():
+        subject.policy.shared.zero_()
+        subject.policy.own.copy_(double([[math.log(chance), math.log(1 - chance)]]))
+    found = estimate_of(ADVANTAGES["normalized_rewards"], enumerated(subject)).numbers()
+    assert found["scale"] == pytest.approx(right - wrong, rel=2e-3)
+    agrees(found["off_direction"], 0.0)
+
+
 def drawn(subject, mode, seed, samples):
     """A mode's numbers and their standard errors from groups that are drawn: [number] each."""
     population = enumerated(reseeded(replace(subject, samples=samples), seed))
@@ -132,7 +158,7 @@ def test_numbers_of_drawn_groups_are_right_on_average_and_scatter_as_their_stand
     subject = SUBJECTS[name](num_responses=3)
     exact = estimate_of(ADVANTAGES[mode], enumerated(subject)).numbers()
     monkeypatch.setattr(groups, "MOST_GROUPS", 0)
-    many = np.array([drawn(subject, mode, seed, samples=400) for seed in range(40)])
+    many = np.array([drawn(subject, mode, seed, samples=400) for seed in range(30)])
     values, errors = many[:, 0], np.sqrt((many[:, 1] ** 2).mean(axis=0))
     for place, number in enumerate(MEASURED):
         if number == "off_direction" and exact[number] < 1e-9:

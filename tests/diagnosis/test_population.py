@@ -89,7 +89,7 @@ def samples(numbers, seeds):
     return exact, *({place: np.array([each[place] for each in many]) for place in exact} for many in (values, errors))
 
 
-@pytest.mark.parametrize(("numbers", "seeds", "within"), [(of_responses, 12, 1.3), (of_tokens, 6, 1.6)])
+@pytest.mark.parametrize(("numbers", "seeds", "within"), [(of_responses, 12, 1.3), (of_tokens, 4, 1.6)])
 def test_numbers_of_samples_are_right_and_scatter_as_their_standard_errors_say(numbers, seeds, within):
     exact, values, errors = samples(numbers, seeds)
     ratios = {}
@@ -116,6 +116,19 @@ def test_a_reference_that_draws_what_the_policy_has_left_is_sampled_itself():
     error = standard_errors([truth(part) for part in population.batches()])["kl_reverse"]
     assert abs(found - exact) < 5 * error + 1e-3
     agrees(baselines(population)["old_policy_value"]["values"], population.others.mean(population.others.rewards))
+
+
+def test_the_length_of_a_gradient_that_is_lost_in_noise_is_not_the_noises():
+    subject = replace(SUBJECTS["chains"](num_responses=3), samples=20)
+    squares = [truth(sampled(reseeded(subject, seed)))["gradient_norm"] ** 2 for seed in range(40)]
+    assert np.mean(squares) == pytest.approx(truth(enumerated(subject))["gradient_norm"] ** 2, rel=0.3)
+
+
+def test_what_is_taken_from_all_rewards_moves_no_gradient_of_a_sample():
+    population = sampled(SUBJECTS["chains"](num_responses=3, samples=50))
+    for mode in ("rewards", "true_value_baseline", "leave_one_out_rewards"):
+        numbers = estimate_of(ADVANTAGES[mode], population).numbers()
+        agrees([numbers["scale"], numbers["off_direction"]], [1.0, 0.0])
 
 
 @pytest.mark.parametrize("mode", ["normalized_rewards", "leave_one_out_rewards", "optimal_baseline"])

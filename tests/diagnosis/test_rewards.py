@@ -40,15 +40,22 @@ def test_where_every_response_is_right_there_is_no_wrong_one():
 
 
 @every_subject
-def test_exact_match_and_the_correlation_are_those_of_all_prompts_and_responses(name):
+def test_exact_match_and_the_correlation_are_those_of_all_responses_to_each_prompt(name):
     _, population, answers, _ = known(name)
-    pooled = [(each.chance / len(answers), each.reward, float(each.right)) for here in answers for each in here]
-    rewards, rights = (sum(row[0] * row[place] for row in pooled) for place in (1, 2))
-    product_of = sum(c * (r - rewards) * (x - rights) for c, r, x in pooled)
-    spreads = [sum(row[0] * (row[place] - mean) ** 2 for row in pooled) for place, mean in ((1, rewards), (2, rights))]
+    products, reward_spread, right_spread, exact = 0.0, 0.0, 0.0, 0.0
+    for here in answers:
+        reward, right = (sum(e.chance * value for e, value in pairs) for pairs in _values(here))
+        exact += right
+        products += sum(e.chance * (e.reward - reward) * (e.right - right) for e in here)
+        reward_spread += sum(e.chance * (e.reward - reward) ** 2 for e in here)
+        right_spread += sum(e.chance * (e.right - right) ** 2 for e in here)
     found = told(population)
-    agrees(found["exact_match"], rights)
-    agrees(found["correlation"], product_of / math.sqrt(spreads[0] * spreads[1]))
+    agrees(found["exact_match"], exact / len(answers))
+    agrees(found["correlation"], products / math.sqrt(reward_spread * right_spread))
+
+
+def _values(here):
+    return [(each, each.reward) for each in here], [(each, float(each.right)) for each in here]
 
 
 @every_subject

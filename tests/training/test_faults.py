@@ -14,6 +14,7 @@ from pgrl_cli.runs import Run
 from pgrl_cli.training import checkpoints
 from pgrl_cli.training.trainer import train
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 SHORT = {"epochs": 6, "steps_per_epoch": 4, "name": "x"}
 
 
