@@ -1,10 +1,9 @@
 import re
-import subprocess
-import sys
 from itertools import groupby
 from pathlib import Path
 
 import pytest
+from nursery import Child
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -43,11 +42,10 @@ def printed(command):
 
 @pytest.mark.parametrize(("command", "script", "words"), BENCHMARKS)
 def test_a_benchmark_prints_what_stands_in_the_readme_under_its_command(command, script, words):
-    ran = subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / script, *words.split()], capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
-    told, here = labels(printed(command)), labels(ran.stdout)
+    ran = Child([str(ROOT / "benchmarks" / script), *words.split()])
+    out, err = ran.communicate(timeout=300)
+    assert ran.returncode == 0, err
+    told, here = labels(printed(command)), labels(out)
     start = told.index(here[0])
     assert told[start : start + len(here)] == here
     if command != "make bench-many":  # that runs three

@@ -2,7 +2,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from contextlib import closing, contextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from nursery import Child, finished
 
 from pgrl_cli import growing, notebook, runs, together
 from pgrl_cli.assembly import assemble, multiplications, threads_for
@@ -187,10 +187,8 @@ def test_a_loss_that_is_not_finite_fails_the_run_and_names_the_step(tmp_path):
 
 
 def test_an_interrupt_from_the_keyboard_marks_the_run_and_exits_with_130(tmp_path):
-    words = [sys.executable, "-m", "pgrl_cli", "train", "-c", "lecture/centered_naive", "epochs=100000"]
-    child = subprocess.Popen(
-        [*words, "--runs-dir", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    words = ["-m", "pgrl_cli", "train", "-c", "lecture/centered_naive", "epochs=100000"]
+    child = Child([*words, "--runs-dir", str(tmp_path)])
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         metrics = list(tmp_path.glob("*/metrics.jsonl"))
@@ -339,10 +337,9 @@ sys.exit(max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in chi
 
 
 def test_thirty_two_processes_that_start_at_once_leave_thirty_two_folders_and_none_is_mixed(tmp_path):
-    told = subprocess.run(
-        [sys.executable, "-c", ALL_AT_ONCE], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert told.returncode == 0, told.stderr
+    (tmp_path / "all_at_once.py").write_text(ALL_AT_ONCE)
+    parent = finished([str(tmp_path / "all_at_once.py")], cwd=tmp_path)
+    assert parent.returncode == 0, parent.communicate()
     folders = list((tmp_path / "runs").iterdir())
     assert len(folders) == 32
     assert len({(folder / "metrics.jsonl").read_bytes() for folder in folders}) == 1

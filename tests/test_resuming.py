@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import pytest
 import torture
+from nursery import Child, finished
 from processes import wait_until
 from said import pgrl
 
@@ -456,8 +457,7 @@ def test_of_two_that_go_on_with_one_run_one_wins_and_the_other_says_so(tmp_path,
     broken = stopped(tmp_path / "broken", 5, epochs=200, log_every=0)
     metrics = broken.folder / "metrics.jsonl"
     before = metrics.stat().st_size
-    words = torture.pgrl(["train", "--resume", str(broken.folder), "-q"])
-    winner = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    winner = Child(["-m", "pgrl_cli", "train", "--resume", str(broken.folder), "-q"])
     wait_until(lambda: metrics.stat().st_size > before)
     with pytest.raises(InUse, match="in use by another process"):
         resuming.resume(resuming.asked_for(broken, []))
@@ -522,7 +522,7 @@ def wait_for_epochs(folder, child, epochs=3):
 def test_a_signal_ends_a_run_within_two_seconds_with_a_checkpoint(tmp_path, number, code, seeds):
     words = ["train", "-c", "lecture/centered_clipped", "epochs=100000", "--runs-dir", str(tmp_path)]
     words += [] if seeds is None else [f"seeds={seeds}"]
-    child = subprocess.Popen(torture.pgrl(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child = Child(["-m", "pgrl_cli", *words])
     wait_for_epochs(tmp_path, child)
     asked = time.monotonic()
     child.send_signal(number)
@@ -543,9 +543,7 @@ def test_a_signal_breaks_an_epoch_off_that_does_not_end_and_what_was_before_it_g
     slow += "    return 1.0\n"
     (tmp_path / "mine.py").write_text(slow)
     words = ["train", "-c", "lecture/centered_naive", "reward_fn=mine.py:points", "epochs=3"]
-    child = subprocess.Popen(
-        torture.pgrl(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
-    )
+    child = Child(["-m", "pgrl_cli", *words], cwd=tmp_path)
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob("runs/*/metrics.jsonl")) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -558,7 +556,7 @@ def test_a_signal_breaks_an_epoch_off_that_does_not_end_and_what_was_before_it_g
     (folder,) = (tmp_path / "runs").iterdir()
     assert Run(folder).status()["status"] == "interrupted"
     (tmp_path / "go").touch()
-    again = subprocess.run(torture.pgrl(["train", "--resume", str(folder), "-q"]), cwd=tmp_path, check=False)
+    again = finished(["-m", "pgrl_cli", "train", "--resume", str(folder), "-q"], cwd=tmp_path)
     assert again.returncode == 0
 
 
@@ -589,7 +587,7 @@ def test_a_signal_in_the_middle_of_an_epoch_goes_back_to_the_last_whole_one(tmp_
 
 def test_more_signals_while_a_run_stops_change_nothing(tmp_path):
     words = ["train", "-c", "lecture/centered_clipped", "epochs=100000", "--runs-dir", str(tmp_path)]
-    child = subprocess.Popen(torture.pgrl(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child = Child(["-m", "pgrl_cli", *words])
     wait_for_epochs(tmp_path, child)
     for _ in range(6):
         child.send_signal(signal.SIGTERM)
@@ -665,11 +663,16 @@ def test_a_deleted_folder_ends_the_run_and_does_not_come_back(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def born(words, log):
+    """A child that tells nobody but its log, in a session of its own."""
+    return Child(["-m", "pgrl_cli", *words], log=log, start_new_session=True)
+
+
 @pytest.mark.parametrize(("kind", "kills"), [("run", 2), ("seeds", 1)])
 def test_a_run_that_is_killed_at_any_instant_goes_on_to_the_same_bytes(tmp_path, kind, kills):
-    assert torture.tortured(kind, kills, tmp_path, seed=1) > 0  # died before their end
+    assert torture.tortured(kind, kills, tmp_path, seed=1, start=born) > 0  # died before their end
 
 
 @pytest.mark.parametrize("kind", ["sweep", "processes"])
 def test_a_sweep_that_is_killed_goes_on_from_its_checkpoints_to_the_same_bytes(tmp_path, kind):
-    assert torture.tortured(kind, 1, tmp_path, seed=2) > 0
+    assert torture.tortured(kind, 1, tmp_path, seed=2, start=born) > 0

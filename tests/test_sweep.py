@@ -10,6 +10,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from nursery import Child
 from processes import naming, wait_until
 from typer.testing import CliRunner
 
@@ -106,13 +107,7 @@ def pgrl(*words):
 
 
 def in_a_child(*words):
-    return subprocess.Popen(
-        [sys.executable, "-m", "pgrl_cli", "sweep", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    return Child(["-m", "pgrl_cli", "sweep", *words], start_new_session=True)
 
 
 def the_sweep(folder="runs"):
@@ -419,14 +414,10 @@ def test_a_sweep_in_use_is_not_resumed_and_neither_is_another_one_nor_no_sweep()
     sweep = begun(GRID)
     assert reopened(sweep.folder, None).cells == sweep.cells
     with runs.held(sweep.folder):
-        said = subprocess.run(
-            [sys.executable, "-m", "pgrl_cli", "sweep", "--resume", sweep.folder],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        said = in_a_child("--resume", sweep.folder)
+        _, told = said.communicate(timeout=60)
     assert said.returncode == 2
-    assert said.stderr == f"error: {sweep.folder}: is in use by another process; wait for it, or stop it first\n"
+    assert told == f"error: {sweep.folder}: is in use by another process; wait for it, or stop it first\n"
     Path("other.yaml").write_text(GRID.replace("seeds: 3", "seeds: 4"))
     with pytest.raises(ConfigError, match="is another sweep: name was grid, and is other; seeds was 3, and is 4"):
         reopened(sweep.folder, read_sweep("other.yaml"))

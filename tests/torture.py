@@ -15,9 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+
+from nursery import Child
 
 CONFIG = ["lecture/centered_clipped_kl", "epochs=40", "checkpoint_period=1", "entropy_coefficient=0.1"]
 KINDS: dict[str, tuple[list[str], list[str]]] = {
@@ -40,6 +42,9 @@ def started(words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(pgrl(words), stdout=told, stderr=told, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
+Start = Callable[[Sequence[str], Path], "subprocess.Popen[bytes] | Child"]
+
+
 def only_folder(runs: Path) -> Path:
     (folder,) = [path for path in runs.iterdir() if not path.name.startswith(".")]
     return folder
@@ -57,7 +62,7 @@ def checkpoints(runs: Path) -> list[Path]:
     return list(runs.glob("*/checkpoints/epoch-*")) + list(runs.glob("*/checkpoints/*/epoch-*"))
 
 
-def wait_for(there: object, child: subprocess.Popen[bytes]) -> None:
+def wait_for(there: object, child: "subprocess.Popen[bytes] | Child") -> None:
     deadline = time.monotonic() + PATIENCE
     while not there() and child.poll() is None:  # type: ignore[operator]
         if time.monotonic() > deadline:
@@ -65,10 +70,10 @@ def wait_for(there: object, child: subprocess.Popen[bytes]) -> None:
         time.sleep(0.002)
 
 
-def untouched(kind: str, work: Path) -> tuple[dict[str, bytes], float]:
+def untouched(kind: str, work: Path, start: Start = started) -> tuple[dict[str, bytes], float]:
     """What an undisturbed run leaves, and the seconds from its first checkpoint to its end."""
     (command, words), runs, log = KINDS[kind], work / "untouched", work / "untouched.log"
-    child = started([*command, "--config", *words, "--runs-dir", str(runs), "-q"], log)
+    child = start([*command, "--config", *words, "--runs-dir", str(runs), "-q"], log)
     wait_for(lambda: checkpoints(runs), child)
     began = time.monotonic()
     if child.wait(PATIENCE) != 0:
@@ -77,12 +82,12 @@ def untouched(kind: str, work: Path) -> tuple[dict[str, bytes], float]:
 
 
 def killed_and_resumed(
-    kind: str, work: Path, after: float, number: int = signal.SIGKILL
+    kind: str, work: Path, after: float, number: int = signal.SIGKILL, start: Start = started
 ) -> tuple[dict[str, bytes], int]:
     """What a run leaves that was killed so long after its first checkpoint and then resumed, and how often it died."""
     (command, words), runs, log = KINDS[kind], work / "killed", work / "killed.log"
     shutil.rmtree(runs, ignore_errors=True)
-    child = started([*command, "--config", *words, "--runs-dir", str(runs), "-q"], log)
+    child = start([*command, "--config", *words, "--runs-dir", str(runs), "-q"], log)
     wait_for(lambda: checkpoints(runs), child)
     time.sleep(after)
     deaths = int(child.poll() is None)
@@ -102,17 +107,19 @@ def differences(was: dict[str, bytes], now: dict[str, bytes]) -> list[str]:
     return sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name))
 
 
-def tortured(kind: str, kills: int, work: Path, seed: int = 0) -> int:
+def tortured(kind: str, kills: int, work: Path, seed: int = 0, start: Start = started) -> int:
     """Kill and resume until so many have died before their end, or four times as often; how many did.
 
+    `start` starts what is left alone and what is killed; what is resumed is always a new Python's, with another seed of
+    its hashes.
     Raises AssertionError where a byte differs.
     """
     instants = random.Random(seed)
-    was, length = untouched(kind, work)
+    was, length = untouched(kind, work, start)
     deaths = 0
     for number in range(4 * kills):
         after = instants.uniform(0, length)
-        now, died = killed_and_resumed(kind, work, after)
+        now, died = killed_and_resumed(kind, work, after, start=start)
         deaths += died
         length *= 1 if died else 0.7  # it was over before the kill came: it is faster now than it was untouched
         if wrong := differences(was, now):

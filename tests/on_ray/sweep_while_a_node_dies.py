@@ -28,14 +28,15 @@ def main(config: str, runs_dir: str) -> None:
     nodes_before = len([node for node in ray.nodes() if node["Alive"]])
     spec = read_sweep(config)
     sweep = sweeps.begin(spec, planned(spec, 2), Path(runs_dir), ["pgrl"])
-    running = []
+    running = {}
 
     def kill_half_way() -> None:
         while True:
             begun = [path for path in sweep.folder.glob("cells/*/metrics.jsonl") if path.stat().st_size]
-            going = [path for path in begun if b'"running"' in (path.parent / "status.json").read_bytes()]
+            told = [json.loads((path.parent / "status.json").read_bytes()) for path in begun]
+            going = [status["pid"] for status in told if status["status"] == "running"]
             if len(going) == 2:  # one on each node
-                running.extend(str(path.parent) for path in going)
+                running["pids"] = going
                 cluster.remove_node(doomed, allow_graceful=False)
                 return
             time.sleep(0.01)
@@ -55,7 +56,13 @@ def main(config: str, runs_dir: str) -> None:
     while (alive := len([node for node in ray.nodes() if node["Alive"]])) > 1 and time.monotonic() < ends:
         time.sleep(0.1)
     pids = [sweep.status(cell)["pid"] for cell in sweep.cells]
-    told = {"sweep": str(sweep.folder), "before": nodes_before, "after": alive, "running": running, "pids": pids}
+    told = {
+        "sweep": str(sweep.folder),
+        "before": nodes_before,
+        "after": alive,
+        "running": running["pids"],
+        "pids": pids,
+    }
     print("\n" + json.dumps(told), flush=True)
     ray.shutdown()
     cluster.shutdown()

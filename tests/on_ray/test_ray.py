@@ -17,7 +17,7 @@ SWEEP = """
 base: lecture/centered_clipped
 parameters:
   delta_mode: [rewards, centered_rewards, normalized_rewards, max_rewards]
-epochs: 500
+epochs: 250
 seeds: 4
 launcher: ray
 """
@@ -33,7 +33,9 @@ def test_ray_starts_the_cells_again_that_a_dying_node_took_with_it_and_they_end_
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
     told = json.loads(line)
     assert (told["before"], told["after"]) == (2, 1)
-    assert len(told["running"]) == 2
+    assert (
+        len({*told["running"]} - {*told["pids"]}) == 1
+    )  # of those who trained when the node died, it was the end of one
     sweep = Sweep(Path(told["sweep"]))
     assert [sweep.status(cell)["status"] for cell in sweep.cells] == ["completed"] * 4
     spec = read_sweep(str(tmp_path / "grid.yaml"))

@@ -12,6 +12,7 @@ from textwrap import dedent
 
 import pytest
 import torch
+from nursery import Child
 from processes import naming, wait_until
 
 from pgrl_cli.runs import Run
@@ -331,14 +332,7 @@ def test_a_hundred_thousand_answers_come_in_their_order(written):
 def trainer(tmp_path, *overrides):
     """A child that trains with the reward of mine.py, in a session of its own."""
     words = ["train", "-c", "lecture/centered_naive", "reward_fn=mine.py:points", *overrides, "--runs-dir", "runs"]
-    return subprocess.Popen(
-        [sys.executable, "-m", "pgrl_cli", *words],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    return Child(["-m", "pgrl_cli", *words], cwd=tmp_path, start_new_session=True)
 
 
 def hanging(tmp_path):
