@@ -97,11 +97,10 @@ def _refuse_both_or_none(config: str | None, words: list[str], after: int | None
         raise ConfigError([Problem(message, "--config is missing")])
     if run is None:
         return
-    given = {"--config": config is not None, "--after": after is not None}
     problems = [
         Problem("a run has its own config and is looked at as it is; leave this out, or leave --run out", option)
-        for option in given
-        if given[option]
+        for option, value in (("--config", config), ("--after", after))
+        if value is not None
     ]
     if words:
         told = f"a run is looked at with its own config; leave {short(words[0])} out, or leave --run out"

@@ -8,6 +8,7 @@ import typer
 
 from pgrl_cli.config.problems import ConfigError, Problem, legible, listed
 from pgrl_cli.console import failures_told, note, print_json, say
+from pgrl_cli.readings.numbers import counted
 
 if TYPE_CHECKING:
     from pgrl_cli.explaining import Explanation, LookedAt
@@ -78,7 +79,7 @@ def _lines_of_run(explanation: "Explanation") -> Iterator[str]:
     if not explanation.looked_at:
         yield "too early to say: findings are looked for every ten epochs, and at the end"
         return
-    yield "nothing stands out" if not findings else f"{_counted(len(findings), 'finding')}"
+    yield "nothing stands out" if not findings else counted(len(findings), "finding")
     for finding in findings:
         yield ""
         yield f"{finding.kind.title} ({finding.kind.word}), after {finding.epoch + 1} epochs"
@@ -100,19 +101,19 @@ def _lines_of_run(explanation: "Explanation") -> Iterator[str]:
 def _lines_of_sweep(sweep: Path, cells: Sequence[Cell]) -> Iterator[str]:
     """What stands out in a sweep's cells, kind by kind, and where nothing does."""
     having = [label for label, each in cells if each.findings]
-    yield legible(f"{sweep}: findings in {len(having)} of {_counted(len(cells), 'cell')}")
+    yield legible(f"{sweep}: findings in {len(having)} of {counted(len(cells), 'cell')}")
     width = max((len(label) for label in having), default=0)
     kinds = {finding.kind.word: finding for _, each in cells for finding in each.findings}
     for word, first in kinds.items():
         found = [(label, f) for label, each in cells for f in each.findings if f.kind.word == word]
         yield ""
-        yield f"{first.kind.title} ({word}): {_counted(len(found), 'cell')}"
+        yield f"{first.kind.title} ({word}): {counted(len(found), 'cell')}"
         yield from _advice(first)
         for label, finding in found:
             yield f"  {legible(label):<{width}}  after {finding.epoch + 1} epochs: {finding.seen}"
     if nothing := [legible(label) for label, each in cells if not each.findings]:
         yield ""
-        yield f"nothing stands out in {_counted(len(nothing), 'cell')}"
+        yield f"nothing stands out in {counted(len(nothing), 'cell')}"
         yield from (f"  {label}" for label in nothing)
 
 
@@ -127,13 +128,9 @@ def _looked_at(each: "LookedAt", explanation: "Explanation") -> str:
         return f"nothing to look at: {each.kind.absent}"
     few = explanation.facts.seeds is not None and each.having
     return each.kind.seen(each.numbers, explanation.facts) + (
-        f" (seen in {_counted(each.having, 'seed')}, which is too few to be said)" if few else ""
+        f" (seen in {counted(each.having, 'seed')}, which is too few to be said)" if few else ""
     )
 
 
 def _numbers(finding: "Finding") -> str:
     return ", ".join(f"{name} {value:.6g}" for name, value in finding.numbers.items() if value == value)
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"

@@ -89,7 +89,8 @@ def diagnosis(
     task = subject.parts.task
     _refuse_too_many(task, samples, subject.config.name)
     subject = replace(subject, samples=samples or SAMPLES)
-    with threads_for(6.0 * subject.parameter_count * len(subject.prompts) * min(task.response_count, MOST_ENUMERATED)):
+    responses = len(subject.prompts) * min(task.response_count, MOST_ENUMERATED)
+    with threads_for(6.0 * subject.parameter_count * responses):  # as `multiplications` counts a step's
         return sections(subject, watch)
 
 
@@ -101,8 +102,7 @@ def refuse_too_many(config: Config, samples: int | None = None) -> None:
 def _refuse_too_many(task: Task, samples: int | None, name: str) -> None:
     if task.response_count <= MOST_ENUMERATED or samples is not None:
         return
-    count = f" = {task.response_count:,}" if task.response_count < 10**15 else ""
-    told = f"{task.vocab_size}^{task.response_length}{count} responses to each prompt"
+    told = f"{task.response_count_told} responses to each prompt"
     fix = f"--samples N draws N of them instead, {SAMPLES} for one, and says how far off the figures may be"
     message = f"{told} are more than the {MOST_ENUMERATED:,} that can be gone through; {fix}"
     raise ConfigError([Problem(message, name)])

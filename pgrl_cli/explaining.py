@@ -21,9 +21,6 @@ from pgrl_cli.registry import apply
 from pgrl_cli.resolution import resolve
 from pgrl_cli.tasks import TASKS
 
-MAY_LACK = ("expected",)
-"""Figures that may be missing without the others meaning less."""
-
 
 @dataclass(frozen=True)
 class LookedAt:
@@ -38,7 +35,7 @@ class LookedAt:
     @property
     def is_there(self) -> bool:
         """Whether there was anything to look at."""
-        return not any(math.isnan(value) for name, value in self.numbers.items() if name not in MAY_LACK)
+        return not any(math.isnan(value) for name, value in self.numbers.items() if name not in self.kind.may_lack)
 
 
 @dataclass(frozen=True)

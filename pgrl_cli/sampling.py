@@ -67,8 +67,9 @@ class Trained:
 
 @contextmanager
 def trained(folder: Run, seed: int | None = None, device: str | None = None) -> Iterator[Trained]:
-    """A run's policy; of a run with `seeds` that of one of them, the first unless it is named; on a device of its own.
+    """A run's policy; of a run with `seeds` that of one of them, the first unless it is named.
 
+    It lies on the config's device, unless another is named.
     Raises ConfigError for a seed that the run has not, and where there is no whole checkpoint, or none of this config.
     """
     shown = str(folder.folder)

@@ -1,7 +1,7 @@
 """What each delta mode makes of one rollout: its expected gradient against the true one, and its noise."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pgrl_cli.diagnosis.groups import Estimate, Groups, estimate, groups_of
-from pgrl_cli.diagnosis.moments import Moments, gradient, most_kinds, visible
+from pgrl_cli.diagnosis.moments import Advantage, Moments, gradient, most_kinds, visible
 from pgrl_cli.diagnosis.moments import moments as moments_of
 from pgrl_cli.diagnosis.population import BATCHES, MOST_NUMBERS, Population
 from pgrl_cli.diagnosis.rollouts import Rollouts, cosines
@@ -31,9 +31,9 @@ def delta_modes(population: Population, drawn: Rollouts, truth: Tensor) -> dict[
     """Every delta mode that the config's group is large enough for, by name.
 
     scale, off_direction, total_variance, signal_to_noise: see `Estimate.numbers`; cosine: of one rollout's gradient to
-    the true one, its 5, 50 and 95 % quantiles; responses_needed: to each prompt, until it is as accurate as the best
-    mode is with the config's number; None if that is beyond 64 times as many, or if nothing is accurate at all.
-    standard_error: of the four, where they rest on a sample; else None.
+    the true one, its 5, 50 and 95 % quantiles; responses_needed: to each prompt, until it is as accurate (see there)
+    as the best mode is with the config's number; None if that is beyond 64 times as many, or if nothing is accurate at
+    all. standard_error: of the four, where they rest on a sample; else None.
     """
     subject = population.subject
     size, uniforms = subject.group_size, _uniforms(subject, subject.group_size, subject.samples)
@@ -143,22 +143,25 @@ class _Seen:
             for index, prompt in enumerate(moments)
         ]
 
-    def _advantages(self, prompt: Moments) -> Any:
+    def _advantages(self, prompt: Moments) -> Advantage:
         """The delta mode of groups [group response] at a prompt."""
 
-        def advantages(seen: dict[str, Tensor]) -> Tensor:
+        def advantages(seen: Mapping[str, Tensor]) -> Tensor:
             groups = next(iter(seen.values()))
-            known = seen | {"true_values": prompt.value.expand(len(groups))}
+            known = {**seen, "true_values": prompt.value.expand(len(groups))}
             return apply(self.mode, known, self.subject.share.knobs)
 
         return advantages
 
     def accuracy(self, size: int, rollouts: int) -> float:
+        """See `Estimate.numbers`, with groups of so many responses."""
         return self.as_if_exact(size, _uniforms(self.subject, size, rollouts)).numbers()["accuracy"]
 
     def responses_needed(self, accuracy: float, here: float) -> int | None:
-        """The smallest group that is as accurate, if the config's is so accurate: doubled until it is, then halved in
-        between. Between two doublings that takes a larger group for a more accurate one.
+        """The smallest group that reaches an accuracy; `here` is that of the config's group, worked out before.
+
+        Doubled until it is reached, then halved in between: that takes a larger group for a more accurate one. None
+        where nothing is accurate, and where `LARGEST` times the config's group is not enough.
         """
         if accuracy == math.inf:
             return None

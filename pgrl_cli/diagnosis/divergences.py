@@ -1,14 +1,13 @@
 """Which KL a term measures, and which it descends: every estimator, in the loss and in the reward."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from pgrl_cli.diagnosis.population import NUMBERS_AT_ONCE, Population
+from pgrl_cli.diagnosis.population import Population
 from pgrl_cli.diagnosis.rollouts import cosine
-from pgrl_cli.diagnosis.subject import slices
 from pgrl_cli.equations.averages import masked
 from pgrl_cli.equations.categorical import log_probs_of
 from pgrl_cli.equations.divergences import DIVERGENCES
@@ -31,13 +30,13 @@ def kl_terms(population: Population, doubt: bool = True) -> dict[str, dict[str, 
     where there is no gradient, or (with `doubt`) a sample's is no longer than twice its standard error. As a loss the
     term is differentiated; in the reward it weighs the scores.
     """
-    return _map(population, {name: _token_by_token(name) for name in DIVERGENCES}, doubt)
+    return _terms(population, {name: _token_by_token(name) for name in DIVERGENCES}, doubt)
 
 
 def kl_terms_of_sequences(population: Population, doubt: bool = True) -> dict[str, dict[str, dict[str, Any]]]:
     """The same of estimates that see a whole response's probability instead of its tokens'."""
     named = {name: function for name, function in DIVERGENCES.items() if "log_probs" in needs(function)}
-    return _map(population, {name: _whole(name) for name in named}, doubt)
+    return _terms(population, {name: _whole(name) for name in named}, doubt)
 
 
 def _token_by_token(name: str) -> Values:
@@ -56,7 +55,10 @@ def _whole(name: str) -> Values:
     return values
 
 
-def _map(population: Population, estimators: Mapping[str, Values], doubt: bool) -> dict[str, dict[str, dict[str, Any]]]:
+def _terms(
+    population: Population, estimators: Mapping[str, Values], doubt: bool
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """What `kl_terms` tells, of any estimators."""
     found, known = _values(population, estimators), _known(population)
     gradients = _gradients(population, estimators)
     errors = _lengths_of_errors(population, estimators) if doubt and not population.exact else {}
@@ -110,10 +112,11 @@ def _values(population: Population, estimators: Mapping[str, Values]) -> dict[st
 
 def _of_all(population: Population, values: Values) -> Tensor:
     """[prompt response]."""
-    each = [values(_tensors(population, some)) for some in _stretches(population)]
-    shape = population.weights.shape
-    wide = [e.expand(shape[0], some.stop - some.start) for e, some in zip(each, _stretches(population), strict=True)]
-    return torch.cat(wide, dim=-1)
+    prompts = len(population.responses)
+    return torch.cat(
+        [values(_tensors(population, some)).expand(prompts, some.stop - some.start) for some in population.stretches()],
+        dim=-1,
+    )
 
 
 def _gradients(population: Population, estimators: Mapping[str, Values]) -> dict[tuple[str, str], Tensor]:
@@ -124,7 +127,7 @@ def _gradients(population: Population, estimators: Mapping[str, Values]) -> dict
     leaves, known = list(population.subject.policy.parameters()), _known(population)
     means = {name: population.mean(each) for name, each in _values(population, estimators).items()}
     sums: dict[tuple[str, str], Tensor] = {("the KL", "reverse"): _reverse(population.of_reference(), leaves)}
-    for some in _stretches(population):
+    for some in population.stretches():
         tensors = _tensors(population, some)
         weights = population.weights[:, some]
         scored = weights * tensors["log_probs"].sum(dim=-1)  # its gradient weighs the scores
@@ -143,7 +146,7 @@ def _gradients(population: Population, estimators: Mapping[str, Values]) -> dict
 def _reverse(others: Population, leaves: Sequence[Tensor]) -> Tensor:
     """[parameter]: of KL(reference || policy), which is minus the mean score of what the reference draws."""
     found = torch.zeros(())
-    for some in _stretches(others):
+    for some in others.stretches():
         scored = others.weights[:, some] * _tensors(others, some)["log_probs"].sum(dim=-1)
         found = found - _gradient(scored.sum() / len(scored), leaves)
     return found
@@ -152,12 +155,6 @@ def _reverse(others: Population, leaves: Sequence[Tensor]) -> Tensor:
 def _gradient(value: Tensor, leaves: Sequence[Tensor]) -> Tensor:
     gradients = torch.autograd.grad(value, leaves, retain_graph=True, materialize_grads=True)
     return joined(gradients, stacked=False)
-
-
-def _stretches(population: Population) -> Iterator[slice]:
-    task = population.subject.parts.task
-    per_response = len(population.responses) * task.response_length * task.vocab_size
-    return slices(population.count, NUMBERS_AT_ONCE // per_response)
 
 
 def _tensors(population: Population, some: slice) -> dict[str, Tensor]:

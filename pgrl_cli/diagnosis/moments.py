@@ -19,6 +19,8 @@ DIGITS = 10
 """Numbers that agree so far are the same: sums of probabilities differ in their last digits."""
 ROUNDING = 8
 """Of a sum of rewards, in units of the last place of the largest."""
+Advantage = Callable[[Mapping[str, Tensor]], Tensor]
+"""From what groups [group response] show to their advantages [group response]."""
 
 
 @dataclass(frozen=True)
@@ -82,22 +84,18 @@ def visible(mode: Function) -> tuple[str, ...] | None:
 
 def moments(population: Population, names: Sequence[str]) -> list[Moments]:
     """Each prompt's, by classes that agree in what is named."""
-    kinds = [_kinds(population, prompt, names) for prompt in range(len(population.responses))]
-    return [_summed(population, prompt, seen, kind) for prompt, (seen, kind) in enumerate(kinds)]
+    prompts = range(len(population.responses))
+    return [_summed(population, prompt, *_kinds(population, prompt, names)) for prompt in prompts]
 
 
 def most_kinds(population: Population, names: Sequence[str]) -> int:
     """How many classes the prompt with the most of them has."""
-    return max(int(_kinds(population, p, names)[1].max()) + 1 for p in range(len(population.responses)))
+    return max(int(kind.max()) + 1 for kind in kinds(population, names))
 
 
-def masses(population: Population, names: Sequence[str]) -> list[Tensor]:
-    """Each prompt's probabilities of its classes: [kind] each."""
-    found = []
-    for prompt, weights in enumerate(population.weights):
-        _, kind = _kinds(population, prompt, names)
-        found.append(torch.zeros(int(kind.max()) + 1, dtype=weights.dtype).index_add_(0, kind, weights))
-    return found
+def kinds(population: Population, names: Sequence[str]) -> list[Tensor]:
+    """Which class each of a prompt's responses is of: [response] for each prompt."""
+    return [_kinds(population, prompt, names)[1] for prompt in range(len(population.responses))]
 
 
 def _kinds(population: Population, prompt: int, names: Sequence[str]) -> tuple[dict[str, Tensor], Tensor]:
@@ -135,7 +133,3 @@ def _centered(mass: Tensor, sums: Tensor, squares: Tensor) -> tuple[Tensor, Tens
 def gradient(prompts: Sequence[Moments]) -> Tensor:
     """[parameter]: of the expected reward, averaged over prompts."""
     return torch.stack([each.gradient for each in prompts]).mean(dim=0)
-
-
-Advantage = Callable[[Mapping[str, Tensor]], Tensor]
-"""From what groups [group response] show to their advantages [group response]."""

@@ -87,6 +87,10 @@ class Population:
         weights = torch.full_like(some["log_probs"], 1 / chosen.shape[1])
         return replace(self, **some, responses=responses, weights=weights, exact=False)
 
+    def stretches(self) -> Iterator[slice]:
+        """Some of each prompt's responses at a time: as many as have logits that fit into memory."""
+        return _stretches(self.subject, self.count)
+
     def batches(self) -> "Iterator[Population]":
         """A sample in parts that know nothing of each other: what a standard error is made of."""
         others: Iterable[Population | None] = repeat(None) if self.others is None else self.others.batches()
@@ -129,7 +133,7 @@ def sampled(subject: Subject) -> Population:
 
 @torch.no_grad()
 def _population(subject: Subject, responses: Tensor, exact: bool) -> Population:
-    found = [_known(subject, responses[:, some]) for some in slices(responses.shape[1], _at_once(subject))]
+    found = [_known(subject, responses[:, some]) for some in _stretches(subject, responses.shape[1])]
     drawn, log_probs, reference_log_probs, squares = (torch.cat(column, dim=1) for column in zip(*found, strict=True))
     weights = drawn.exp() if exact else torch.full_like(log_probs, 1 / responses.shape[1])
     return Population(
@@ -145,9 +149,9 @@ def _population(subject: Subject, responses: Tensor, exact: bool) -> Population:
     )
 
 
-def _at_once(subject: Subject) -> int:
+def _stretches(subject: Subject, count: int) -> Iterator[slice]:
     task = subject.parts.task
-    return NUMBERS_AT_ONCE // (len(task.prompts) * task.response_length * task.vocab_size)
+    return slices(count, NUMBERS_AT_ONCE // (len(task.prompts) * task.response_length * task.vocab_size))
 
 
 def _known(subject: Subject, responses: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -5,18 +5,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pgrl_cli.diagnosis.moments import masses
+from pgrl_cli.diagnosis.moments import kinds
 from pgrl_cli.diagnosis.population import Population
 from pgrl_cli.diagnosis.rollouts import Rollouts
+from pgrl_cli.equations.attempts import all_equal
 
 SIZES = (2, 4, 8, 16, 32, 64)
 
 
 def reward(population: Population, drawn: Rollouts) -> dict[str, Any]:
-    """prompts: of each its right answer and what that earns, the most a response earns, and the best wrong response,
+    """What `reward_in_numbers` tells, each prompt's loophole, and how many of the groups drawn were informative.
+
+    prompts: of each its right answer and what that earns, the most a response earns, and the best wrong response,
     what it earns and how likely it is (of equals the likeliest; None where there is none).
     observed_informative_groups: the share of the groups drawn whose rewards are not all equal, with its standard error.
-    And `reward_in_numbers`.
     """
     several = drawn.task_rewards.amax(dim=-1) > drawn.task_rewards.amin(dim=-1)
     subject = population.subject
@@ -34,9 +36,11 @@ def reward(population: Population, drawn: Rollouts) -> dict[str, Any]:
 
 
 def reward_in_numbers(population: Population) -> dict[str, Any]:
-    """exact_match: the probability of a right answer; correlation: of reward and being right, over the
-    policy's responses to each prompt, None where either never changes; informative_groups: the expected share of groups
-    whose rewards are not all equal, by size.
+    """How far the reward is what it stands for, and how often a group can learn from it.
+
+    exact_match: the probability of a right answer; correlation: of reward and being right, over the policy's responses
+    to each prompt, None where either never changes; informative_groups: the expected share of groups whose rewards are
+    not all equal, by size.
     """
     sizes = sorted({*SIZES, population.subject.group_size})
     return {
@@ -48,8 +52,8 @@ def reward_in_numbers(population: Population) -> dict[str, Any]:
 
 def informative(population: Population, size: int) -> float:
     """The expected share of groups of so many responses in which not all earn the same, averaged over prompts."""
-    equal = [mass.pow(size).sum() for mass in masses(population, ("task_rewards",))]
-    return 1 - torch.stack(equal).mean().item()
+    each = zip(population.weights, kinds(population, ("task_rewards",)), strict=True)
+    return 1 - torch.stack([all_equal(weights, kind, size) for weights, kind in each]).mean().item()
 
 
 def _prompt(population: Population, prompt: int, earned: Tensor) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class Rollouts:
         """[rollout prompt response token], the last axis 1."""
         return apply(mode, self.seen, self.subject.share.knobs).unsqueeze(-1)
 
-    def at_once(self) -> "Iterator[slice]":
+    def at_once(self) -> Iterator[slice]:
         """Stretches of rollouts whose copies of the policy fit into memory."""
         count, *shape = self.responses.shape
         tokens = torch.Size(shape).numel() * self.subject.parts.task.vocab_size

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from pgrl_cli.diagnosis.deltas import one_rollout
-from pgrl_cli.diagnosis.population import NUMBERS_AT_ONCE, Population
+from pgrl_cli.diagnosis.population import Population
 from pgrl_cli.diagnosis.rollouts import Rollouts, cosine
-from pgrl_cli.diagnosis.subject import slices
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.averages import masked, response_sum
 from pgrl_cli.equations.categorical import log_probs_of, log_softmax
@@ -21,9 +20,12 @@ COLD = 0.6
 
 
 def traps(population: Population, drawn: Rollouts, truth: Tensor) -> dict[str, Any]:
-    """unfrozen_old_log_probs: the length of an unclipped loss's gradient, if the old log-probs carry one too, and as it
-    should be; first_ratio: the importance ratio farthest from 1 on the first step; cold_samples: the config's delta
-    mode, fed with samples of temperature 0.6 that are scored at 1, as for the expected gradient.
+    """What becomes of three mistakes, beside what it should be.
+
+    unfrozen_old_log_probs: the length of an unclipped loss's gradient on one rollout, if the old log-probs carry one
+    too, and if they do not; first_ratio: the importance ratio farthest from 1 on an epoch's first step, where a clip
+    has nothing to do; cold_samples: the expected gradient of the config's delta mode against the true one, and the
+    expected reward, with samples of temperature 0.6 that are scored at 1.
     """
     return {
         "unfrozen_old_log_probs": _unfrozen(drawn),
@@ -73,13 +75,10 @@ def _cold_samples(population: Population, truth: Tensor) -> dict[str, float]:
 @torch.no_grad()
 def _log_probs_at(population: Population, temperature: float) -> Tensor:
     """log pi [prompt response] of whole responses that are drawn at a temperature."""
-    subject = population.subject
-    task = subject.parts.task
-    found = []
-    per_response = len(population.responses) * task.response_length * task.vocab_size
-    for some in slices(population.count, NUMBERS_AT_ONCE // per_response):
+    subject, found = population.subject, []
+    for some in population.stretches():
         responses = population.responses[:, some]
         logits = subject.policy.logits(subject.prompts, responses) / temperature
         log_probs = log_probs_of(responses, log_softmax(logits))
-        found.append(masked(log_probs, task.mask(responses)).sum(dim=-1))
+        found.append(masked(log_probs, subject.parts.task.mask(responses)).sum(dim=-1))
     return torch.cat(found, dim=-1)

@@ -43,16 +43,17 @@ class Course:
         self._best: Past | None = None
         self._before: Past | None = None
 
-    def add(self, rows: Rows) -> bool:
-        """Take in an epoch's lines; whether it is time to look: every ten epochs, and after the last."""
+    def add(self, rows: Rows) -> Window | None:
+        """Take in an epoch's lines; the window to look at, where it is time: every ten epochs, and after the last."""
         self._recent.append(_kept(rows))
         self._count += 1
         self._fresh += 1
         self._epoch = int(rows[0]["epoch"])
-        return self._count % WINDOW == 0 or (self._is_last and self._count >= LEAST)
+        due = self._count % WINDOW == 0 or (self._is_last and self._count >= LEAST)
+        return self._window() if due else None
 
-    def window(self) -> Window:
-        """The last ten epochs, or as many as there are."""
+    def _window(self) -> Window:
+        """The last ten epochs, or as many as there are; what is counted on from window to window moves on with it."""
         table = _table(list(self._recent), self.width)
         columns = dict(zip(NAMES, table, strict=True))
         self._remember(columns)

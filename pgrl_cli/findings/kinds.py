@@ -24,6 +24,8 @@ class Kind:
     """What usually does, the likeliest first."""
     absent: str
     """Why there may be nothing to look at."""
+    may_lack: tuple[str, ...] = ()
+    """Figures without which the others mean no less."""
     yields_to: tuple[str, ...] = ()
     """Kinds that say more of the same: where one of them has been seen, this one is not."""
 

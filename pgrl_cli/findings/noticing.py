@@ -94,10 +94,9 @@ class Findings:
 
     def add(self, rows: Rows) -> list[Finding]:
         """Take in an epoch's lines of metrics.jsonl; what is to be said now, and was not before."""
-        if not self._course.add(rows):
-            return []
         with np.errstate(all="ignore"):  # what is no number compares false
-            return list(self._looked(self._course.window()))
+            window = self._course.add(rows)
+            return [] if window is None else list(self._looked(window))
 
     def all(self) -> list[Finding]:
         """What has been said so far, in that order, with the seeds that have it by now."""

@@ -123,6 +123,7 @@ KINDS = (
             "prompts that are neither too hard nor too easy",
         ),
         absent="it takes a delta mode that compares two responses or more",
+        may_lack=("expected",),
         yields_to=("deadlock", "local_optimum"),
     ),
 )

@@ -132,7 +132,7 @@ class Window:
         """No seed: bool [seed]."""
         return np.zeros(len(self.start), dtype=bool)
 
-    def nothing_to_see(self, *figures: str) -> "Look":
+    def nothing_to_see(self, *figures: str) -> Look:
         """What a kind sees that has nothing to look at."""
         return Look(self.nowhere, dict.fromkeys(figures, self.nothing))
 

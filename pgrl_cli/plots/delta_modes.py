@@ -1,6 +1,6 @@
 """What a diagnosis says of delta modes: how noisy one rollout's gradient is, and how it lies to the true one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from pgrl_cli.plots.style import (
     save,
     width_of,
 )
+from pgrl_cli.readings.deltas import least_variance
 
 PITCH = 0.24
 """From mode to mode."""
@@ -49,8 +50,8 @@ def draw_delta_modes(found: Mapping[str, Any], path: Path, *, title: str) -> Non
             panel.axhline(row, color="#ececec", linewidth=0.7, zorder=0.5)
     panels[0].set_yticks(range(len(modes)), list(modes), fontsize=SMALL)
     panels[0].tick_params(axis="y", length=0)
-    _draw_variances(panels[0], list(modes.values()))
-    _draw_cosines(panels[1], list(modes.values()))
+    _draw_variances(panels[0], modes)
+    _draw_cosines(panels[1], modes)
     headline(figure, title)
     caption(figure, told)
     save(figure, path)
@@ -67,13 +68,13 @@ def _told(found: Mapping[str, Any]) -> str:
     )
 
 
-def _draw_variances(panel: Any, modes: Sequence[Mapping[str, Any]]) -> None:
+def _draw_variances(panel: Any, modes: Mapping[str, Mapping[str, Any]]) -> None:
     """On a logarithmic axis; of a mode without noise it is written that it has none."""
-    largest = max((each["total_variance"] or 0.0 for each in modes), default=0.0)
-    drawn = [row for row, each in enumerate(modes) if (each["total_variance"] or 0.0) > 1e-20 * largest]
+    least = least_variance(modes)
+    drawn = [row for row, each in enumerate(modes.values()) if (each["total_variance"] or 0.0) > least]
     if drawn:
         panel.set_xscale("log")
-    for row, each in enumerate(modes):
+    for row, each in enumerate(modes.values()):
         variance = each["total_variance"]
         if row not in drawn:
             where = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": SMALL, "color": QUIET}
@@ -106,10 +107,10 @@ def _widen(panel: Any) -> None:
     panel.xaxis.set_minor_locator(NullLocator())
 
 
-def _draw_cosines(panel: Any, modes: Sequence[Mapping[str, Any]]) -> None:
+def _draw_cosines(panel: Any, modes: Mapping[str, Mapping[str, Any]]) -> None:
     panel.set(xlim=(-1.05, 1.05), xticks=(-1, 0, 1))
     panel.axvline(0, color=QUIET, linewidth=0.8, zorder=0.6)
-    for row, each in enumerate(modes):
+    for row, each in enumerate(modes.values()):
         low, middle, high = (each["cosine"][name] for name in ("p05", "p50", "p95"))
         panel.plot([low, high], [row, row], color=ACCENT, linewidth=2.2, solid_capstyle="butt")
         panel.plot(middle, row, marker="o", markersize=4.2, color=INK)

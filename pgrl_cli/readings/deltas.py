@@ -7,15 +7,13 @@ from typing import Any
 from pgrl_cli.readings.numbers import CERTAIN, NONE, are_level, counted, estimate, names, ratio, share
 from pgrl_cli.readings.reading import Found, Reading, has_no_gradient
 
-SEARCHED = 64
-"""How many times the config's responses are tried."""
+LARGEST = 64
+"""How many times the config's responses are tried, as `diagnosis.deltas` does."""
 SURE = 4.0
 """Standard errors beyond which a sampled share across is no accident."""
 LIKELY = 3.0
 NOISE = 1e-13
 """Of a variance, the share of the largest one that is rounding."""
-
-
 TOLD = {
     ("unbiased", True): "Unbiased",
     ("unbiased", False): "Unbiased, as far as the sample tells",
@@ -30,7 +28,7 @@ TOLD = {
 def delta_modes(found: Found) -> Reading:
     """Each delta mode's expected gradient against the true one, and its noise."""
     modes = found["delta_modes"]
-    least = NOISE * max((each["total_variance"] or 0.0 for each in modes.values()), default=0.0)
+    least = least_variance(modes)
     return Reading(
         section="delta_modes",
         question="Does each delta mode's gradient point the right way, and how noisy is it?",
@@ -48,6 +46,11 @@ def delta_modes(found: Found) -> Reading:
         legend=_legend(found),
         sentences=tuple(_sentences(found)),
     )
+
+
+def least_variance(modes: Mapping[str, Mapping[str, Any]]) -> float:
+    """The total variance up to which a mode has none: what is left is rounding of the largest one's."""
+    return NOISE * max((each["total_variance"] or 0.0 for each in modes.values()), default=0.0)
 
 
 def _cells(found: Found, each: Mapping[str, Any], least: float) -> Iterator[str]:
@@ -76,15 +79,16 @@ def _bare(cosine: float) -> str:
 def _needed(found: Found, responses: int | None) -> str:
     if responses is not None:
         return str(responses)
-    return NONE if has_no_gradient(found) else f"> {SEARCHED * found['subject']['group_size']}"
+    return NONE if has_no_gradient(found) else f"> {LARGEST * found['subject']['group_size']}"
 
 
 def _legend(found: Found) -> str:
     subject = found["subject"]
     sampled = any(not each["exact"] for each in found["delta_modes"].values())
     return (
-        "Scale and across: the expected gradient's length along the true one, and the share of it that points "
-        f"elsewhere. Cosine: of one rollout's gradient to the true one, over {subject['rollouts']:,} sampled rollouts. "
+        "Scale: the expected gradient's part along the true one, in lengths of that; across: the share of it that "
+        "points elsewhere. Cosine: of one rollout's gradient to the true one, over "
+        f"{subject['rollouts']:,} sampled rollouts. "
         f"Needed: responses to each prompt, to be as accurate as the best is with {subject['group_size']}."
     ) + (" What is not exact was sampled; ± is its standard error." if sampled else "")
 
@@ -104,7 +108,7 @@ def _sentences(found: Found) -> Iterator[str]:
 
 
 def _without_truth(modes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    least = NOISE * max((each["total_variance"] or 0.0 for each in modes.values()), default=0.0)
+    least = least_variance(modes)
     still = [mode for mode, each in modes.items() if (each["total_variance"] or 0.0) <= least]
     if len(still) == len(modes):
         yield "There is no true gradient here, and with no delta mode does a rollout have one."
@@ -145,7 +149,7 @@ def _kind(each: Mapping[str, Any]) -> str | None:
 def _best(found: Found) -> Iterator[str]:
     """Which mode is the most accurate, and what this config's costs beside it."""
     modes, own, size = found["delta_modes"], found["subject"]["delta_mode"], found["subject"]["group_size"]
-    known = {mode: known for mode, each in modes.items() if (known := accuracy(each)) is not None}
+    known = {mode: value for mode, each in modes.items() if (value := accuracy(each)) is not None}
     if not known:
         return
     best = max(known.values())
@@ -153,12 +157,12 @@ def _best(found: Found) -> Iterator[str]:
     level = [mode for mode, each in known.items() if mode == first or are_level(best[0], each[0], best[1], each[1])]
     what = "Most accurate" if len(level) == 1 else "Level as the most accurate"
     told = (
-        f"{what} with {counted(size, 'response')} to each prompt: {names(level)} (of one rollout's gradient "
-        f"{ratio(*best)} lies along the true one, in root mean square)"
+        f"{what} with {counted(size, 'response')} to each prompt: {names(level)} (the expected gradient's part along "
+        f"the true one is {ratio(*best)} of the length of one rollout's, in root mean square)"
     )
     if own in known and own not in level:
         needed = modes[own]["responses_needed"]
-        more = f"{needed}" if needed is not None else f"more than {SEARCHED * size}"
+        more = f"{needed}" if needed is not None else f"more than {LARGEST * size}"
         told += f"; this config's {own} needs {more} for the same"
     elif own in level and len(level) < len(known):
         told += "; it is this config's" if len(level) == 1 else f"; this config's {own} is one of them"
@@ -166,10 +170,10 @@ def _best(found: Found) -> Iterator[str]:
 
 
 def accuracy(each: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Of a delta mode: the component of one rollout's gradient along the true one by its length, both in root mean
-    square, with its standard error, 0 where it is exact; 1 is an estimate without error.
+    """A delta mode's accuracy, and its standard error, which is 0 where it is exact.
 
-    It is what `responses_needed` brings to the best mode's. None where there is no gradient.
+    The component of its expected gradient along the true one by the root mean square length of one rollout's: 1 for an
+    estimate without error. It is what `responses_needed` brings to the best mode's. None where there is no gradient.
     """
     scale, across, signal = each["scale"], each["off_direction"], each["signal_to_noise"]
     if scale is None or across is None or (signal is None and each["total_variance"]) or _is_unseen(each):

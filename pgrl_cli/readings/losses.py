@@ -8,6 +8,11 @@ from pgrl_cli.readings.reading import Found, Reading, has_no_gradient
 
 MOST_STEPS = 10
 """Rows of the table; of more steps some are shown."""
+LEGEND = (
+    "Cosine: of the loss's gradient to the true one, at the parameters before that step. Sample: its effective size, a "
+    "share of the rollout. Cut: the share of tokens that a clip gives no gradient. Means over sampled rollouts, each "
+    "of which trains a copy of the policy with this config's average, optimizer and rate, and nothing but that loss."
+)
 Steps = Sequence[dict[str, Any]]
 
 
@@ -43,13 +48,6 @@ def _chosen(count: int) -> list[int]:
     """All steps, or of many some, the first and the last among them."""
     few = min(count, MOST_STEPS)
     return sorted({round(place * (count - 1) / max(few - 1, 1)) for place in range(few)})
-
-
-LEGEND = (
-    "Cosine: of the loss's gradient to the true one, at the parameters before that step. Sample: its effective size, a "
-    "share of the rollout. Cut: the share of tokens that a clip gives no gradient. Means over sampled rollouts, each "
-    "of which trains a copy of the policy with this config's average, optimizer and rate, and nothing but that loss."
-)
 
 
 def _sentences(found: Found, count: int) -> Iterator[str]:

@@ -10,6 +10,8 @@ from pgrl_cli.registry import Table
 
 MOST_ENUMERATED = 2**20
 """Responses that are listed one by one."""
+LEGIBLE = 10**15
+"""From which on a number is not written out."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +34,22 @@ class Task:
         """How many responses there are to a prompt."""
         return self.vocab_size**self.response_length
 
+    @property
+    def response_count_told(self) -> str:
+        """The same as it is written: 5^3 = 125; of very many the power alone."""
+        power = f"{self.vocab_size}^{self.response_length}"
+        return power if self.response_count >= LEGIBLE else f"{power} = {self.response_count:,}"
+
     def every_response(self) -> Tensor:
         """All responses there are: token ids [response token], the last token changing fastest.
 
         Raises ValueError where there are more than a machine should list.
         """
-        count = self.response_count
-        if count > MOST_ENUMERATED:
-            told = f"{self.vocab_size}^{self.response_length}" + (f" = {count:,}" if count < 10**15 else "")
-            raise ValueError(f"There are {told} responses to a prompt; at most {MOST_ENUMERATED:,} can be listed.")
+        if self.response_count > MOST_ENUMERATED:
+            told = f"There are {self.response_count_told} responses to a prompt"
+            raise ValueError(f"{told}; at most {MOST_ENUMERATED:,} can be listed.")
         powers = [self.vocab_size**place for place in reversed(range(self.response_length))]
-        numbers = torch.arange(count, device=self.prompts.device)
+        numbers = torch.arange(self.response_count, device=self.prompts.device)
         return numbers[:, None] // torch.tensor(powers, device=numbers.device) % self.vocab_size
 
     def mask(self, responses: Tensor) -> Tensor | None:

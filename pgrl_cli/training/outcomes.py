@@ -67,8 +67,8 @@ def too_many(task: Task, prompts: int, runs: int) -> str | None:
     """Why an epoch cannot go through all responses to so many prompts in so many runs; None where it can."""
     count = task.response_count
     if count > MOST_IN_AN_EPOCH:
-        told = f"{task.vocab_size}^{task.response_length}" + (f" = {count:,}" if count < 10**15 else "")
-        return f"there are {told} to each prompt, and an epoch goes through {MOST_IN_AN_EPOCH:,} at most"
+        there = f"there are {task.response_count_told} to each prompt"
+        return f"{there}, and an epoch goes through {MOST_IN_AN_EPOCH:,} at most"
     tokens = max(prompts * runs, len(task.prompts)) * count * task.response_length
     if tokens > MOST_TOKENS_IN_AN_EPOCH:
         whose = f"{prompts} prompts in {runs} runs" if prompts * runs >= len(task.prompts) else "all prompts"

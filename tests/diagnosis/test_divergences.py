@@ -19,7 +19,7 @@ from diagnosis.small import (
     task_of,
 )
 
-from pgrl_cli.diagnosis import divergences
+from pgrl_cli.diagnosis import population as population_module
 from pgrl_cli.diagnosis.divergences import kl_terms, kl_terms_of_sequences
 from pgrl_cli.diagnosis.population import enumerated, sampled
 
@@ -156,7 +156,7 @@ def test_many_responses_at_once_or_few_make_no_difference(form, monkeypatch):
     _, population, _, _ = known("chains")
     terms, _ = FORMS[form]
     whole = terms(population)
-    monkeypatch.setattr(divergences, "NUMBERS_AT_ONCE", 30)
+    monkeypatch.setattr(population_module, "NUMBERS_AT_ONCE", 30)
     for estimator, placements in terms(population).items():
         for placement, told in placements.items():
             expected = whole[estimator][placement]
