@@ -355,7 +355,7 @@ launcher: {launcher}
 
 
 def test_a_sweep_that_is_killed_leaves_no_process_and_resumed_ends_with_the_bytes_of_one_that_was_not():
-    whole = begun(LONG)
+    whole = begun(LONG.replace("epochs: 400", "epochs: 200"))
     trained_here(whole)
     child = in_a_child("--config", "grid.yaml", "--runs-dir", "killed", "--jobs", "2")
     wait_until(lambda: Path("killed").exists() and [*Path("killed").glob("*/cells/*/metrics.jsonl")])
