@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pgrl_cli.diagnosis.moments import masses
+from pgrl_cli.diagnosis.moments import ROUNDING, masses
 from pgrl_cli.diagnosis.population import Population
 from pgrl_cli.diagnosis.rollouts import Rollouts
 
@@ -83,5 +83,8 @@ def _correlation(population: Population) -> float | None:
         values - population.mean(values)[:, None] for values in (population.right.double(), population.task_rewards)
     )
     product, *spreads = (population.mean(p).mean() for p in (right * rewards, right.square(), rewards.square()))
-    spread = (spreads[0] * spreads[1]).sqrt()
-    return (product / spread).item() if spread > 0 else None
+    deviations = [spread.sqrt() for spread in spreads]
+    for deviation, largest in zip(deviations, (1.0, population.task_rewards.abs().max()), strict=True):
+        if deviation <= ROUNDING * torch.finfo(rewards.dtype).eps * largest:
+            return None
+    return (product / (deviations[0] * deviations[1])).item()
