@@ -13,8 +13,9 @@ def baselines(population: Population) -> dict[str, dict[str, Any]]:
     """Each baseline's values [prompt] and total variance, for the config's group size.
 
     `optimal` is the constant of each prompt with the least variance, b* = E[|score|^2 R] / E[|score|^2] (Greensmith et
-    al., 2004, "Variance reduction techniques for gradient estimates in reinforcement learning", JMLR 5). `group_mean` contains the response itself and shortens the expected gradient to (G-1)/G of the true one;
-    `leave_one_out` does not. The old policy's value is that of the reference.
+    al., 2004, "Variance reduction techniques for gradient estimates in reinforcement learning", JMLR 5). `group_mean`
+    contains the response itself and shortens the expected gradient to (G-1)/G of the true one; `leave_one_out` does
+    not. The old policy's value is that of the reference.
     """
     prompts = moments(population, ("rewards",))
     size = population.subject.group_size

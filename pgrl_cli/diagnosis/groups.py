@@ -11,7 +11,7 @@ from einops import einsum
 from torch import Tensor
 
 from pgrl_cli.diagnosis.errors import mean_error, pseudo_values, quotient_error
-from pgrl_cli.diagnosis.moments import Advantage, Moments
+from pgrl_cli.diagnosis.moments import Advantage, Moments, all_but_rounding
 from pgrl_cli.diagnosis.population import BATCHES, NUMBERS_AT_ONCE
 from pgrl_cli.diagnosis.subject import slices
 
@@ -58,15 +58,20 @@ class Estimate:
     def numbers(self) -> dict[str, float]:
         """How it lies to the true gradient; NaN where that, or the estimate's expectation, has no length.
 
+        And all are NaN where none of the groups that were drawn has a gradient, though the truth has one.
+
         scale: its component along the truth, in lengths of the truth; off_direction: the share of it across;
         signal_to_noise: its length by the square root of the total variance; accuracy: the component along the truth
         by the root mean square of its length, which is 1 for an estimate without error.
         """
         known = {name: values.mean().item() for name, values in self._squares().items()}
         second = known["square"] + known["total_variance"]
+        if self.parts is not None and second == 0 < known["length"]:  # no group that was drawn has a gradient
+            return dict.fromkeys(("scale", "off_direction", "total_variance", "signal_to_noise", "accuracy"), math.nan)
+        points = known["length"] > 0
         return {
             "scale": _quotient(known["along"], known["length"]),
-            "off_direction": _root(_quotient(known["across"], known["square"])),
+            "off_direction": _root(_quotient(known["across"], known["square"])) if points else math.nan,
             "total_variance": known["total_variance"],
             "signal_to_noise": _root(_quotient(max(known["square"], 0.0), known["total_variance"])),
             "accuracy": _quotient(known["along"], _root(known["length"] * second)),
@@ -162,10 +167,10 @@ def estimate(prompts: Sequence[Moments], groups: Sequence[Groups]) -> tuple[Tens
         counted = group.weights[:, None] * group.shares
         by_kind = torch.zeros_like(prompt.mass).index_add_(0, group.members.flatten(), counted.flatten())
         mean = by_kind @ prompt.typical
-        between = group.weights @ _squared_lengths(prompt, group) - mean.square().sum()
         within = (counted * group.shares * prompt.spread[group.members]).sum()
+        second = group.weights @ _squared_lengths(prompt, group) + within
         means.append(mean)
-        variances.append(between + within)
+        variances.append(all_but_rounding(second - mean.square().sum(), second))
     return torch.stack(means).mean(dim=0), torch.stack(variances).sum() / len(prompts) ** 2
 
 

@@ -19,6 +19,10 @@ DIGITS = 10
 """Numbers that agree so far are the same: sums of probabilities differ in their last digits."""
 ROUNDING = 8
 """Of a sum of rewards, in units of the last place of the largest."""
+NEARLY_EQUAL = 64
+"""The same of sums over all responses or groups, of which there are more."""
+SEEN_BY = {"rewards": "task_rewards"}
+"""What tells classes apart in place of what a mode sees: a large shift would leave few digits of the difference."""
 Advantage = Callable[[Mapping[str, Tensor]], Tensor]
 """From what groups [group response] show to their advantages [group response]."""
 
@@ -73,7 +77,13 @@ class Moments:
     def variance(self, baseline: Tensor) -> Tensor:
         """Of (R - b) score, for one response: E[(R - b)^2 |score|^2] - |E[(R - b) score]|^2."""
         advantages = self.seen["rewards"] - baseline
-        return advantages.square() @ self.squares - (advantages @ self.sums).square().sum()
+        second = advantages.square() @ self.squares
+        return all_but_rounding(second - (advantages @ self.sums).square().sum(), second)
+
+
+def all_but_rounding(difference: Tensor, whole: Tensor) -> Tensor:
+    """A difference of two sums that nearly cancel, one of them `whole`: zero where it is their rounding."""
+    return torch.where(difference > NEARLY_EQUAL * torch.finfo(whole.dtype).eps * whole, difference, 0.0)
 
 
 def visible(mode: Function) -> tuple[str, ...] | None:
@@ -100,11 +110,11 @@ def kinds(population: Population, names: Sequence[str]) -> list[Tensor]:
 
 def _kinds(population: Population, prompt: int, names: Sequence[str]) -> tuple[dict[str, Tensor], Tensor]:
     """The classes of a prompt's responses, and which class [response] each is of."""
-    columns = torch.stack([getattr(population, name)[prompt] for name in names], dim=-1)
+    columns = torch.stack([getattr(population, SEEN_BY.get(name, name))[prompt] for name in names], dim=-1)
     scale = columns.abs().amax(dim=0).clamp(min=torch.finfo(columns.dtype).tiny)
     _, kind = torch.unique((columns / scale).round(decimals=DIGITS), dim=0, return_inverse=True)
     first = torch.zeros(int(kind.max()) + 1, dtype=torch.long).scatter_(0, kind, torch.arange(len(kind)))
-    return {name: columns[first, index] for index, name in enumerate(names)}, kind
+    return {name: getattr(population, name)[prompt, first] for name in names}, kind
 
 
 def _summed(population: Population, prompt: int, seen: Mapping[str, Tensor], kind: Tensor) -> Moments:

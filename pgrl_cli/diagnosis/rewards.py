@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pgrl_cli.diagnosis.moments import kinds
+from pgrl_cli.diagnosis.moments import ROUNDING, kinds
 from pgrl_cli.diagnosis.population import Population
 from pgrl_cli.diagnosis.rollouts import Rollouts
 from pgrl_cli.equations.attempts import all_equal
@@ -87,5 +87,9 @@ def _correlation(population: Population) -> float | None:
         values - population.mean(values)[:, None] for values in (population.right.double(), population.task_rewards)
     )
     product, *spreads = (population.mean(p).mean() for p in (right * rewards, right.square(), rewards.square()))
-    spread = (spreads[0] * spreads[1]).sqrt()
-    return (product / spread).item() if spread > 0 else None
+    deviations = [spread.sqrt().item() for spread in spreads]
+    largest = (1.0, population.task_rewards.abs().max().item())
+    rounding = ROUNDING * torch.finfo(rewards.dtype).eps
+    if any(deviation <= rounding * most for deviation, most in zip(deviations, largest, strict=True)):
+        return None
+    return product.item() / (deviations[0] * deviations[1])

@@ -22,12 +22,14 @@ from diagnosis.small import (
 from diagnosis.test_truth import CASES
 
 from pgrl_cli.diagnosis import groups
+from pgrl_cli.diagnosis.baselines import baselines
 from pgrl_cli.diagnosis.deltas import MEASURED, delta_modes
 from pgrl_cli.diagnosis.deltas import one_rollout as estimate_of
 from pgrl_cli.diagnosis.population import enumerated
 from pgrl_cli.diagnosis.rollouts import rollouts
 from pgrl_cli.diagnosis.truth import true_gradient
 from pgrl_cli.equations.advantages import ADVANTAGES
+from pgrl_cli.readings.deltas import accuracy
 from pgrl_cli.registry import smallest_group
 
 UNBIASED = ["rewards", "leave_one_out_rewards", "optimal_baseline", "true_value_baseline"]
@@ -177,3 +179,40 @@ def test_drawn_groups_take_noise_for_no_direction(monkeypatch):
     assert (values == 0).mean() > 0.3  # half the squares lie below zero, where noise alone would lie above
     assert (values <= 3 * errors).all()
     assert errors.mean() < 0.15
+
+
+def test_a_mode_without_any_noise_is_the_best_there_is():
+    subject = bandits([[11.0, 9.0], [0.0, 2.0]], num_responses=10)
+    with torch.no_grad():
+        for parameter in subject.policy.parameters():
+            parameter.zero_()
+    found = told(subject)
+    assert found["true_value_baseline"]["total_variance"] == 0
+    assert found["true_value_baseline"]["responses_needed"] == 1
+    assert accuracy(cleared(found["true_value_baseline"])) == pytest.approx((1, 0))
+    assert baselines(enumerated(subject))["expected_reward"]["total_variance"] == 0
+
+
+def test_a_large_shift_of_the_reward_leaves_the_gradient_where_it_was():
+    near, far = (true_gradient(enumerated(bandits(reward_shift=shift))) for shift in (0.0, 1e11))
+    assert torch.allclose(near, far, atol=1e-4)
+    assert near.norm() > 0.1
+
+
+def test_where_there_is_no_true_gradient_nothing_points_across_it():
+    found = told(bandits([[3.1, 3.1, 3.1]]))
+    assert {each["off_direction"] for each in map(cleared, found.values())} == {None}
+
+
+def test_of_a_mode_that_no_drawn_group_shows_nothing_is_said(monkeypatch):
+    monkeypatch.setattr(groups, "MOST_GROUPS", 0)
+    subject = bandits([[1.0, 0.0]])
+    with torch.no_grad():
+        subject.policy.own[:] = double([[-15.0, 15.0]])
+    found = told(subject)["centered_rewards"]
+    assert {cleared(found)[name] for name in MEASURED} == {None}
+    assert found["responses_needed"] is None
+
+
+def cleared(found):
+    return {name: None if value in (math.inf, None) or value != value else value for name, value in found.items()}

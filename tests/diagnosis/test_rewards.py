@@ -87,3 +87,10 @@ def test_the_observed_share_of_informative_groups_is_the_expected_one_but_for_no
     assert abs(seen["share"] - expected) < 4 * seen["standard_error"]
     variance = expected * (1 - expected) / 2  # of one rollout's share, were both prompts' the same
     assert seen["standard_error"] == pytest.approx(math.sqrt(variance / 2000), rel=0.1)
+
+
+def test_a_reward_that_never_changes_has_no_correlation_whatever_rounding_leaves():
+    for points in (3.1, 1 / 3):
+        population = enumerated(bandits([[points] * 3, [points] * 3]))
+        half = replace(population, right=population.log_probs > population.log_probs.median())
+        assert told(half)["correlation"] is None
