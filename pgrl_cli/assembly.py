@@ -21,12 +21,13 @@ from pgrl_cli.machine import processors
 from pgrl_cli.policies import POLICIES
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import lay_together, side_by_side
-from pgrl_cli.registry import Function, apply
+from pgrl_cli.registry import Function, apply, needs
 from pgrl_cli.registry import knobs as knobs_of
 from pgrl_cli.starts import Start
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.own_rewards import UserReward
 from pgrl_cli.tasks.task import Task
+from pgrl_cli.training.outcomes import Outcomes
 from pgrl_cli.training.parts import Parts, Share, State
 from pgrl_cli.training.updates import OPTIMIZERS, moments_of
 from pgrl_cli.words import TABLES
@@ -56,7 +57,7 @@ def assemble(configs: Sequence[Config]) -> tuple[Parts, State]:
     knobs = _numbers(configs, device, dtype)
     parts = Parts(
         task=task,
-        shares=tuple(_shares(configs, task, knobs)),
+        shares=tuple(_shares(configs, task, knobs, dtype)),
         loss=LOSSES[first.loss_mode],
         divergence=DIVERGENCES[str(first.kl_estimator)],
         average=AVERAGES[first.average],
@@ -98,9 +99,15 @@ def bytes_of(config: Config) -> int:
     """About how much memory a run takes while it trains in a stack."""
     task: Task = apply(TASKS[config.task], {}, config.settings)
     parameters = sum(p.numel() for p in _policy(config, config.run_seeds[0], task, {}).parameters())
-    positions = (config.prompts_per_epoch or len(task.prompts)) * task.response_length
+    prompts = config.prompts_per_epoch or len(task.prompts)
+    positions = prompts * task.response_length
     per_token = config.num_responses * (2 * config.steps_per_epoch + 30 + task.vocab_size)
     numbers = 10 * parameters + positions * (per_token + 12 * task.vocab_size)
+    if "true_values" in needs(ADVANTAGES[config.delta_mode]):
+        pulled = config.kl_placement == "reward" and config.kl_coefficient > 0
+        per_response = 3 + 6 * task.response_length * pulled
+        rewards = len(task.prompts) // len(config.run_seeds)  # once for all seeds
+        numbers += task.response_count * (prompts * per_response + rewards)
     return numbers * (4 if config.dtype == "float32" else 8)
 
 
@@ -140,10 +147,11 @@ def _policy(config: Config, seed: int, task: Task, starts: Mapping[str, Start]) 
     return policy
 
 
-def _shares(configs: Sequence[Config], task: Task, knobs: Mapping[str, Any]) -> Iterator[Share]:
+def _shares(configs: Sequence[Config], task: Task, knobs: Mapping[str, Any], dtype: torch.dtype) -> Iterator[Share]:
     """Neighbours that are scored alike, together; a reward of the user's own may fail, so it is scored for itself."""
     begin = 0
     own_rewards: dict[tuple[Path, str], UserReward] = {}
+    known: dict[tuple[tuple[str, float], ...], Outcomes] = {}
     for _, alike in groupby(enumerate(configs), key=_share_of):
         together = [config for _, config in alike]
         first = together[0]
@@ -152,7 +160,10 @@ def _shares(configs: Sequence[Config], task: Task, knobs: Mapping[str, Any]) -> 
         here = {name: value[runs] if isinstance(value, torch.Tensor) else value for name, value in knobs.items()}
         own = {name: first.knobs[name] for name in knobs_of(ADVANTAGES[first.delta_mode]) if name in first.knobs}
         rewards = {word: (_reward(first, task, word, own_rewards), weight) for word, weight in first.weights().items()}
-        yield Share(runs, rewards, ADVANTAGES[first.delta_mode], here | own)
+        outcomes = None
+        if not first.sources:  # shares with the same reward have the same outcomes, scored once
+            outcomes = known.setdefault(tuple(first.weights().items()), Outcomes(task, rewards, dtype))
+        yield Share(runs, rewards, outcomes, ADVANTAGES[first.delta_mode], here | own)
         begin = end
 
 

@@ -1,6 +1,7 @@
 """`pgrl sweep`: a grid of configs trained side by side, and picked up again where it was left."""
 
 import shlex
+import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -173,11 +174,11 @@ def _folder_told(folder: "Sweep", quiet: bool) -> Iterator[None]:
     except SweepInterrupted:
         raise
     except KeyboardInterrupt as error:
-        raise SweepInterrupted(folder) from error
+        raise SweepInterrupted(folder, getattr(error, "signal", signal.SIGINT)) from error
     except OSError as error:
         name = f"{error.filename}: " if error.filename is not None else ""
         err().print(f"error: {name}{error.strerror or error}", markup=False)
-        _tell_how_to_go_on(folder, failed=False)
+        _tell_how_to_go_on(folder, failed=any(folder.status(cell)["status"] == "failed" for cell in folder.cells))
         if not quiet:
             say(str(folder.folder))
         raise typer.Exit(1) from error

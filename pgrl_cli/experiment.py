@@ -21,8 +21,8 @@ from pgrl_cli.runs import Run
 from pgrl_cli.secrecy import redacted
 from pgrl_cli.stopping import Stop, stoppable
 from pgrl_cli.training.checkpoints import Checkpoint, part_of, restore, snapshot
-from pgrl_cli.training.parts import Parts, Share
-from pgrl_cli.training.trainer import Runs, train
+from pgrl_cli.training.parts import Parts, Share, State
+from pgrl_cli.training.trainer import Record, Runs, train
 from pgrl_cli.words import written
 
 __all__ = ["HINT", "Interrupted", "NotFinite", "RunFailed", "Summary", "Watch", "run", "train_together"]
@@ -112,17 +112,12 @@ def train_together(
     all. Each book says how it went, and `ended` sees it as soon as it does. KeyboardInterrupt (Stopped, of a signal)
     writes a checkpoint, marks those that are not done and is raised again.
     """
-    stack = _Stack(configs, books, ended, keeper)
+    stack = _Stack(configs, books, ended, keeper, stop or Stop())
     try:
-        stack.begin(resumed)
-        stack.train(watch, stop or Stop())
-        stack.finish()
+        stack.go(resumed, watch)
     except KeyboardInterrupt as error:
         stack.interrupt(128 + getattr(error, "signal", signal.SIGINT))
         raise
-    except BaseException as error:
-        for book in list(stack.going):
-            stack.fail(book, error)
 
 
 class _Stack:
@@ -134,8 +129,9 @@ class _Stack:
         books: Mapping[int, Notebook],
         ended: Callable[[Notebook], None],
         keeper: Keeper,
+        stop: Stop,
     ):
-        self.configs, self.books, self.ended, self.keeper = configs, books, ended, keeper
+        self.configs, self.books, self.ended, self.keeper, self.stop = configs, books, ended, keeper, stop
         self.going = list(books.values())
         self.before_last: Checkpoint | None = None
         """Where all stood before the last epoch, which is written otherwise than it would be in a longer run."""
@@ -145,6 +141,18 @@ class _Stack:
         """Whether all epochs that are done are written down."""
         self.stopped: torch.Tensor | None = None
         """The state's, when the last epoch was written down."""
+
+    def go(self, resumed: Checkpoint | None, watch: Watch) -> None:
+        """From the beginning to the end; what the training fails by fails all books. Raises KeyboardInterrupt."""
+        try:
+            self.begin(resumed)
+            self.train(watch)
+            self.finish()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            for book in list(self.going):
+                self.fail(book, error)
 
     def begin(self, resumed: Checkpoint | None) -> None:
         configs = self.configs
@@ -162,29 +170,24 @@ class _Stack:
             book.take_up(resumed.facts["books"][str(index)])
         self.boundary, self.between, self.stopped = resumed, True, self.state.stopped
 
-    def train(self, watch: Watch, stop: Stop) -> None:
+    def train(self, watch: Watch) -> None:
         config, parts, state = self.configs[0], self.parts, self.state
         with closing(parts), threads_for(multiplications(config, parts.task, [state.policy])):
-            stop.check()
-            record = None
+            self.stop.check()
             for record in train(parts, config, state):
                 self.between = False
                 for share, error in record.failures.items():
                     for book in [book for book in self.going if _begins_in(parts.shares[share], book.place)]:
                         self.fail(book, error)
                 self.each(Notebook.take, record)
+                if state.epoch == config.epochs:  # judged before a checkpoint counts on it: nothing comes after
+                    self.each(Notebook.leave, _left_finite(state, record), record.steps[-1])
                 if not self.going:
                     return
                 self.between, self.stopped = True, state.stopped
                 self.note_boundary(sum(record.seconds.values()))
                 watch(record.epoch + 1, _mean_reward(self.going))
-                stop.check()
-            if record is None:  # taken up at its end
-                return
-            with torch.no_grad():
-                left = state.policy.log_probs(record.rollout["prompts"], record.rollout["responses"])
-            alive = left.isfinite().flatten(-3).all(dim=-1).cpu().numpy()
-        self.each(Notebook.leave, alive, record.steps[-1])
+                self.stop.check()
 
     def finish(self) -> None:
         """Pictures, last checkpoints and the mark that all is done."""
@@ -201,8 +204,8 @@ class _Stack:
         except Exception as error:
             told = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else f"{error!r}"
             raise NotWritten(f"a checkpoint could not be written: {told}") from error
-        self.each(Notebook.complete)
-        self.close(*self.going)
+        for book in list(self.going):
+            self.complete(book)
 
     def interrupt(self, exit_code: int) -> None:
         """Keep a checkpoint of the last epoch that was finished, and mark what is not done."""
@@ -210,13 +213,21 @@ class _Stack:
         if whole:
             self.boundary = self.snapshot()
         if self.boundary is not None and self.going:
-            for index, book in self.books.items():
-                if book in self.going and not whole:
-                    book.cut_back(self.boundary.facts["books"][str(index)])
+            if not whole:
+                self.cut_back(self.boundary)
             self._keep_boundary()
         for book in self.going:
             book.interrupt(exit_code)
         self.close(*self.going)
+
+    def cut_back(self, boundary: Checkpoint) -> None:
+        """Drop what the books have written since; one whose files have gone fails alone."""
+        for index, book in self.books.items():
+            if book in self.going:
+                try:
+                    book.cut_back(boundary.facts["books"][str(index)])
+                except Exception as error:
+                    self.fail(book, error)
 
     def snapshot(self) -> Checkpoint:
         """A copy of all as it stands between two epochs."""
@@ -243,11 +254,20 @@ class _Stack:
             except Exception as error:
                 self.fail(book, error)
 
+    def complete(self, book: Notebook) -> None:
+        with self.stop.postponed():
+            try:
+                book.complete()
+            except Exception as error:
+                book.fail(error)
+            self.close(book)
+
     def fail(self, book: Notebook, error: BaseException) -> None:
         if self._is_a_runs_own and self.boundary is not None:
             self._keep_boundary()  # the last epoch that was whole
-        book.fail(error)
-        self.close(book)
+        with self.stop.postponed():
+            book.fail(error)
+            self.close(book)
 
     def close(self, *books: Notebook) -> None:
         for book in books:
@@ -280,6 +300,13 @@ class _Stack:
 def _begins_in(share: Share, here: Runs) -> bool:
     first = here.start if isinstance(here, slice) else here or 0
     return share.runs.start <= first < share.runs.stop
+
+
+@torch.no_grad()
+def _left_finite(state: State, record: Record) -> np.ndarray:
+    """Which of the stack's policies are still finite after an epoch's last step: [run]."""
+    left = state.policy.log_probs(record.rollout["prompts"], record.rollout["responses"])
+    return np.asarray(left.isfinite().flatten(-3).all(dim=-1).cpu().numpy())
 
 
 def _mean_reward(books: Sequence[Notebook]) -> float:

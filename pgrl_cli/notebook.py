@@ -104,6 +104,8 @@ class Notebook:
         self._spent = 0.0
         self._alive = np.ones(len(self.config.run_seeds), dtype=bool)
         self._lines: Lines | None = None
+        self._keys: frozenset[str] | None = None
+        """Those of the lines that were there when it was taken up: an older version may have written fewer."""
         self._files: Mapping[str, Position] = {}
         self._gathered = Gathered()
         self._began = time.perf_counter()
@@ -132,6 +134,7 @@ class Notebook:
         self._alive[list(self.failures)] = False
         for rows in written_epochs(self.folder, self.config):
             self._note(rows)
+            self._keys = frozenset(rows[0]) | set(PLAIN)
         self.skipped = int(kept.get("skipped", 0))
         self._start()
 
@@ -165,6 +168,8 @@ class Notebook:
         began = time.perf_counter()
         assert self._lines is not None
         rows = list(record.rows(self.config, self.place, self._alive))
+        if self._keys is not None:
+            rows = [_with_keys(row, self._keys) for row in rows]
         self._note(rows)
         self._write_down(self._lines, record, rows, began)
         self.seconds = self._spent + time.perf_counter() - self._began
@@ -249,7 +254,7 @@ class Notebook:
             self._gathered.add(rows)
         self.mean_rewards.append(np.atleast_1d(rows[0]["mean_reward"]))
         for name in EVALUATED:
-            if rows[-1][name] is not None:
+            if rows[-1].get(name) is not None:
                 self.evaluation[name] = np.atleast_1d(rows[-1][name])
 
     def _write_down(self, lines: Lines, record: Record, rows: Sequence[Mapping[str, Any]], began: float) -> None:
@@ -349,6 +354,13 @@ def written_epochs(folder: Run, config: Config) -> Iterator[list[dict[str, Any]]
         yield [
             {name: value if name in PLAIN else number(name, value) for name, value in line.items()} for line in lines
         ]
+
+
+def _with_keys(row: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+    """A line of metrics.jsonl with these keys alone: all lines of a file have the same."""
+    kept = {key: value for key, value in row.items() if key in keys}
+    wrong = [name for name in kept.pop("nonfinite", ()) if name in kept]
+    return kept | ({"nonfinite": wrong} if wrong else {})
 
 
 def spent(timing: Path) -> tuple[float, int]:

@@ -23,11 +23,12 @@ from pgrl_cli.config.schema import seeds_of
 from pgrl_cli.config.seed_words import seeds_written_out, wrong_with_seeds
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.policies import POLICIES
-from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, knobs, smallest_group
+from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, knobs, needs, smallest_group
 from pgrl_cli.secrecy import holds_secret
 from pgrl_cli.starts import checkpoint_at, misfit_of, path_or_run
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.task import Task
+from pgrl_cli.training.outcomes import too_many
 from pgrl_cli.words import DEAD, TABLES, every_knob, knobs_of, owners
 
 FROM_TASK: Mapping[str, Callable[[Task], Any]] = {
@@ -283,6 +284,7 @@ class _Resolution:
         if size < least and self.fine("num_responses", "delta_mode"):
             message = f"came {size}; delta_mode {mode} compares a group's responses and needs {least}"
             self.tell("num_responses", message)
+        self.check_every_response(values, task)
         drawn = values["prompts_per_epoch"]
         if drawn is not None and drawn > len(task.prompts) and self.fine("prompts_per_epoch", "task"):
             self.tell("prompts_per_epoch", f"came {drawn}; the task has only {len(task.prompts)} prompts")
@@ -293,6 +295,22 @@ class _Resolution:
             self.tell("clip_epsilon", f"came null, and so did {listed(clips)}")
         self.note_idle_kl(values)
         self.notes += list(advice(values))
+
+    def check_every_response(self, values: Mapping[str, Any], task: Task) -> None:
+        """A delta mode that goes through every response there is must find few, and no reward of the user's own."""
+        mode = values["delta_mode"]
+        if "true_values" not in needs(ADVANTAGES[mode]):
+            return
+        if not self.fine("delta_mode", "task", "reward_fn", "seeds", "prompts_per_epoch"):
+            return
+        why = too_many(task, values["prompts_per_epoch"] or len(task.prompts), len(seeds_of(values)))
+        if self.sources:
+            why = f"{listed(self.sources)} is a function of your own, and is asked for sampled responses alone"
+        if why:
+            others = "optimal_baseline and leave_one_out_rewards do without"
+            self.tell(
+                "delta_mode", f"came {mode!r}, which needs the reward of every response there is; {why}; {others}"
+            )
 
     def check_each_seed(self, key: str, annotation: Any, seeds: Any) -> None:
         if problem := misfit(annotation, seeds):

@@ -18,7 +18,13 @@ from pgrl_cli.runs import Run, is_alive
 
 ONCE_AN_EPOCH = ("mean_reward", "shaped_reward", "zero_variance_groups", "reward_std", "response_length")
 """Metrics of an epoch's rollout: the same in all of its lines. So are the components of a reward, reward/NAME."""
-AT_ITS_END = ("exact_match", "held_out_exact_match", "solution_probability", "lowest_solution_probability")
+AT_ITS_END = (
+    "exact_match",
+    "held_out_exact_match",
+    "solution_probability",
+    "lowest_solution_probability",
+    "expected_zero_variance_groups",
+)
 """Metrics of the policy after an epoch, where they were measured: null in all other lines."""
 NOT_THE_EXPERIMENT = (
     "seed",

@@ -1,6 +1,7 @@
 """Going on with a run that was stopped, lost or finished: what is there to go on from, and whether it may."""
 
 import shlex
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ def resume(
             tell(note)
         place = "from the start: there is no checkpoint to go on from"
         tell(place if found is None else f"going on after {found.epoch} of {config.epochs} epochs")
-        if found is None and notes:
+        if found is None and (notes or checkpoints.places(folder.checkpoints)):
             tell(f"what it had written is kept in {_put_aside(folder)}")
         folder.mark("running", started=status.get("started"))  # from here on it is not what it was
         _write_down(folder, config, before, command)
@@ -91,8 +92,9 @@ def resume(
 def newest(folder: Path, wanted: Mapping[int, tuple[Run, Config]]) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint that all wanted runs can go on from, and why newer ones are not.
 
-    Those are removed. The runs are known by their places in the stack. A checkpoint serves where it is whole, and the
-    files of the runs still begin with what they held when it was made. Raises ConfigError where the configs are others.
+    Those are removed where there is one to go on from. The runs are known by their places in the stack. A checkpoint
+    serves where it is whole, and the files of the runs still begin with what they held when it was made. Raises
+    ConfigError where the configs are others.
     """
     notes: list[str] = []
     for place in checkpoints.places(folder):
@@ -106,7 +108,6 @@ def newest(folder: Path, wanted: Mapping[int, tuple[Run, Config]]) -> tuple[Chec
             return found, notes
         except (CheckpointError, Damaged, OSError) as error:
             notes.append(f"not from {place.name}: {error}")
-    checkpoints.set_aside(folder, -1)
     return None, notes
 
 
@@ -123,12 +124,15 @@ def _kept_of(found: Checkpoint, index: int) -> Mapping[str, Any]:
 
 
 def _put_aside(folder: Run) -> Path:
-    """Keep the files of a run that has to start over, in a folder inside its own."""
+    """Keep what a run has that must start over, in a folder inside its own: where its origin has gone it cannot."""
     aside = folder.folder / "damaged"
     aside.mkdir(exist_ok=True)
     for name in KEPT:
         with suppress(FileNotFoundError):
             (folder.folder / name).replace(aside / name)
+    for place in checkpoints.places(folder.checkpoints):
+        shutil.rmtree(aside / place.name, ignore_errors=True)
+        place.replace(aside / place.name)
     return aside
 
 

@@ -238,7 +238,8 @@ def refuse_one_in_use(run: Run) -> None:
     if status.get("host") in (None, socket.gethostname()):
         in_use = not LOCKS and is_alive(status) and status.get("pid") != os.getpid()
     else:
-        in_use = any(time.time() - file.stat().st_mtime < RECENT for file in run.folder.iterdir() if file.is_file())
+        ages = [time.time() - file.stat().st_mtime for file in run.folder.iterdir() if file.is_file()]
+        in_use = any(abs(age) < RECENT for age in ages)  # one from the future is not lately, but of another clock
     if in_use:
         raise InUse(run.folder, f"process {status.get('pid')} on {status.get('host')}")
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import torch
@@ -19,10 +18,9 @@ from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import Run
 from pgrl_cli.training import checkpoints
 from pgrl_cli.training.checkpoints import CheckpointError
+from pgrl_cli.training.outcomes import MOST_RESPONSES
 from pgrl_cli.training.parts import Parts, State
 
-MOST_RESPONSES = 20_000
-"""All prompts' responses together, up to which they are gone through one by one; beyond it some are sampled."""
 SAMPLES = 256
 """Of each prompt, where not all responses can be gone through."""
 ATTEMPTS = (1, 2, 4, 8, 16, 32)
@@ -131,12 +129,15 @@ class Attempts:
 
 
 def attempts_of(trained: Trained) -> tuple[list[Attempts], bool]:
-    """Best-of-n and pass@k for the task's prompts, and whether they are exact, from every response there is."""
+    """Best-of-n and pass@k for the task's prompts, and whether they are exact, from every response there is.
+
+    Beyond 20,000 responses to all prompts together some are sampled.
+    """
     task = trained.parts.task
     prompts = task.prompts
-    exact = len(prompts) * task.vocab_size**task.response_length <= MOST_RESPONSES
+    exact = len(prompts) * task.response_count <= MOST_RESPONSES
     if exact:
-        every = torch.tensor(list(product(range(task.vocab_size), repeat=task.response_length)), device=prompts.device)
+        every = task.every_response()
         responses = every.expand(len(prompts), *every.shape)
         probabilities = trained.probabilities(prompts, responses)
     else:

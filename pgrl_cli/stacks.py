@@ -1,9 +1,10 @@
 """Trains one stack of a sweep's cells into their folders."""
 
 import shutil
-from collections.abc import Callable, Collection, Mapping
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import closing, suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pgrl_cli import experiment, runs
@@ -14,6 +15,7 @@ from pgrl_cli.notebook import Notebook
 from pgrl_cli.provenance import provenance
 from pgrl_cli.resuming import newest
 from pgrl_cli.stopping import Stop
+from pgrl_cli.training.checkpoints import places
 from pgrl_cli.words import written
 
 
@@ -30,9 +32,9 @@ def train_stack(
 ) -> None:
     """Train all cells of a stack, and write down those whose ids are wanted.
 
-    They go on from the stack's last checkpoint if all of them can, else their old folders go first. The others train
-    along unseen, so that the wanted ones keep their company and their numbers. Raises OSError where a cell's folder
-    cannot be made.
+    They go on from the stack's last checkpoint if all of them can, else they start over; what they had is put aside.
+    The others train along unseen, so that the wanted ones keep their company and their numbers. Raises OSError where a
+    cell's folder cannot be made.
     """
     cells = sweep.stack(number)
     configs = [cell.as_config() for cell in cells]
@@ -43,6 +45,8 @@ def train_stack(
     for note in notes:
         tell(note)
     if found is None:
+        if places(checkpoints):
+            tell(f"what the stack had written is kept in {_put_aside(sweep, number, here.values())}")
         shutil.rmtree(checkpoints, ignore_errors=True)
         checkpoints.parent.mkdir(exist_ok=True)
         for place, cell in here.items():
@@ -55,6 +59,17 @@ def train_stack(
             configs, books, watch, lambda book: ended(cell_of[id(book)], book), keeper=keeper, stop=stop, resumed=found
         )
     shutil.rmtree(checkpoints, ignore_errors=True)  # each cell has its own by now
+
+
+def _put_aside(sweep: Sweep, number: int, cells: Iterable[Cell]) -> Path:
+    """Keep what a stack has that must start over, in a folder of the sweep's: where its origin has gone it cannot."""
+    aside = sweep.folder / "damaged"
+    aside.mkdir(exist_ok=True)
+    for old in (sweep.checkpoints(number), *(sweep.folder / cell.folder for cell in cells)):
+        shutil.rmtree(aside / old.name, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            old.replace(aside / old.name)
+    return aside
 
 
 def json_of(config: Config) -> dict[str, Any]:

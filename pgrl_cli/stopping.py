@@ -27,12 +27,32 @@ class Stop:
         self.signal: int | None = None
         self.leaving = False
         """Whether Stopped was raised: what is left to do is short, and must not be broken off."""
+        self._waits = False
+        self._late = False
+        """Whether patience was lost while that had to wait."""
 
     def check(self) -> None:
         """Between two epochs: stop here if asked to. Raises Stopped."""
         if self.signal is not None:
             signal.setitimer(signal.ITIMER_REAL, 0)
             self.leave(self.signal)
+
+    @contextmanager
+    def postponed(self) -> Iterator[None]:
+        """What is done while it is entered is short, and whole or not done: Stopped is raised after it."""
+        self._waits = True
+        try:
+            yield
+        finally:
+            self._waits = False
+        if self._late:
+            self.lose_patience()
+
+    def lose_patience(self) -> None:
+        """Stop wherever this is, unless that must wait or has begun. Raises Stopped."""
+        self._late = self._waits
+        if not self._waits and not self.leaving:
+            self.leave(self.signal or signal.SIGINT)
 
     def leave(self, number: int) -> NoReturn:
         """Stop here. Raises Stopped."""
@@ -81,8 +101,7 @@ def stoppable() -> Iterator[Stop]:
         signal.setitimer(signal.ITIMER_REAL, PATIENCE)
 
     def lose_patience(*_: Any) -> None:
-        if not stop.leaving:
-            stop.leave(stop.signal or signal.SIGINT)
+        stop.lose_patience()
 
     with _handled(ask, ASKING), _handled(lose_patience, [signal.SIGALRM]):
         try:

@@ -8,47 +8,28 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
 import pytest
 import torch
 from jsonschema import Draft202012Validator
-from typer.testing import CliRunner
+from said import Said, pgrl
 
 from pgrl_cli import __version__
-from pgrl_cli.cli import app
 from pgrl_cli.config import yaml12
 from pgrl_cli.config.layers import layers_of
 from pgrl_cli.config.shipped import first_comment, shipped_folder, shipped_names
 from pgrl_cli.listing import KINDS, json_schema, markdown, words_of
 from pgrl_cli.resolution import resolve
 
-PLAIN = {"COLUMNS": "400", "NO_COLOR": "1", "FORCE_COLOR": None, "GITHUB_ACTIONS": None, "PY_COLORS": None}
 COMMANDS = ["train", "list", "config", "config ls", "config show", "config cp", "config validate", "config schema"]
 SHORT = ["epochs=2", "steps_per_epoch=2"]
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture(autouse=True)
 def _a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def pgrl(*words: str, charset: str = "utf-8") -> Said:
-    result = CliRunner(charset=charset).invoke(app, words, env=PLAIN)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Said(result.exit_code, *(re.sub(r"\x1b\[[0-9;]*m", "", text) for text in (result.stdout, result.stderr)))
 
 
 def the_run(runs_dir: str = "runs") -> Path:

@@ -5,34 +5,14 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from by_hand import rewards, run_folder, sweep_folder
 from matplotlib.image import imread
-from typer.testing import CliRunner
+from said import pgrl
 
-from pgrl_cli.cli import app
 from pgrl_cli.plots.run import DRAWN
-
-PLAIN = {"COLUMNS": "400", "NO_COLOR": "1", "FORCE_COLOR": None, "GITHUB_ACTIONS": None, "PY_COLORS": None}
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-
-def pgrl(*words: str) -> Said:
-    result = CliRunner().invoke(app, words, env=PLAIN)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Said(result.exit_code, *(re.sub(r"\x1b\[[0-9;]*m", "", text) for text in (result.stdout, result.stderr)))
 
 
 @pytest.fixture(autouse=True)

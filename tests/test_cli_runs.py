@@ -6,35 +6,20 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from by_hand import rewards, run_folder, sweep_folder
 from rich.cells import cell_len
-from typer.testing import CliRunner
+from said import Said
+from said import pgrl as any_pgrl
 
 from pgrl_cli import cli_runs, runs
-from pgrl_cli.cli import app
-
-PLAIN = {"COLUMNS": "400", "NO_COLOR": "1", "FORCE_COLOR": None, "GITHUB_ACTIONS": None, "PY_COLORS": None}
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
 
 
 def pgrl(*words: str, answer: str = "") -> Said:
-    result = CliRunner().invoke(app, ["runs", *words], env=PLAIN, input=answer)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Said(result.exit_code, *(re.sub(r"\x1b\[[0-9;]*m", "", text) for text in (result.stdout, result.stderr)))
+    return any_pgrl("runs", *words, answer=answer)
 
 
 @pytest.fixture(autouse=True)
@@ -309,12 +294,12 @@ def test_verify_says_how_many_are_whole_or_every_fault_with_its_place() -> None:
 
 def test_what_train_and_sweep_write_is_whole() -> None:
     words = ["--config", "lecture/centered_clipped", "epochs=2", "-q"]
-    assert CliRunner().invoke(app, ["train", *words], env=PLAIN).exit_code == 0
+    assert any_pgrl("train", *words).code == 0
     assert pgrl("verify", "latest").out == "1 run is whole\n"
-    swept = CliRunner().invoke(app, ["sweep", *words, "learning_rate=1e-3,2e-3", "--jobs", "1"], env=PLAIN)
-    assert swept.exit_code == 0
+    swept = any_pgrl("sweep", *words, "learning_rate=1e-3,2e-3", "--jobs", "1")
+    assert swept.code == 0
     assert pgrl("verify").out == "3 runs are whole\n"
-    cell = next(Path(swept.stdout.strip()).glob("cells/*"))
+    cell = next(Path(swept.out.strip()).glob("cells/*"))
     with (cell / "metrics.jsonl").open("ab") as file:
         file.write(b'{"epoch"')
     said = pgrl("verify")
@@ -337,7 +322,7 @@ DAMAGE = (
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_whatever_lies_in_a_folder_no_command_ends_in_a_traceback(damage: bytes) -> None:
     words = ["--config", "lecture/two_state", "epochs=1", "-q"]
-    trained = Path(CliRunner().invoke(app, ["train", *words], env=PLAIN).stdout.strip())
+    trained = Path(any_pgrl("train", *words).out.strip())
     cells = sweep_folder(Path("runs/2026-11-30_09-15-00-grid-aaaaaa"), [{"clip": 0.1}, {"clip": 0.2}])
     rewards(cells[0], [0, 1], [[1.0, 2.0]])
     sweep = cells[0].parents[1]

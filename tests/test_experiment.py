@@ -5,19 +5,27 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing, contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
 import torch
 
-from pgrl_cli import growing, notebook, runs
+from pgrl_cli import experiment, growing, notebook, runs
 from pgrl_cli.assembly import assemble, multiplications, threads_for
 from pgrl_cli.config import ConfigError, yaml12
 from pgrl_cli.config.layers import layers_from, layers_of
-from pgrl_cli.experiment import RunFailed, run
+from pgrl_cli.experiment import RunFailed, run, train_together
+from pgrl_cli.keeper import Keeper
+from pgrl_cli.notebook import Notebook
 from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import Run
+from pgrl_cli.stopping import Stop, Stopped
+from pgrl_cli.training import trainer
+from pgrl_cli.training.checkpoints import read
 from pgrl_cli.verification import faults_of
+from pgrl_cli.words import written
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs" / "lecture").glob("*.yaml"))
 SHORT = {"epochs": 3, "steps_per_epoch": 4, "log_every": 2, "name": "short"}
@@ -359,3 +367,67 @@ def test_a_reward_that_closes_what_it_prints_to_closes_nothing_of_ours(tmp_path,
     print("and here", file=sys.stderr)
     assert folder.status()["status"] == "completed"
     assert capsys.readouterr() == ("still here\n", "and here\n")
+
+
+class SlowToDie(Stop):
+    """Its patience ends while something is done that must not be broken off."""
+
+    @contextmanager
+    def postponed(self):
+        with super().postponed():
+            yield
+            self.signal = signal.SIGTERM
+            self.lose_patience()
+
+
+def books_of(configs, folder):
+    """Configs of one stack, and their notebooks by their places."""
+    books = {}
+    for place, config in enumerate(configs):
+        books[place] = Notebook(runs.create(f"cell-{place}", folder, {"config.yaml": written(config)}), config)
+    return books
+
+
+def test_a_signal_while_runs_are_marked_as_done_leaves_each_done_or_interrupted(tmp_path):
+    configs = [resolve(layers_from(SHORT | {"seeds": 2, "learning_rate": rate})).config for rate in (1e-3, 2e-3, 3e-3)]
+    books, ended = books_of(configs, tmp_path), []
+    with closing(Keeper(tmp_path / "stack", 2)) as keeper, pytest.raises(Stopped) as stopped:
+        train_together(configs, books, ended=ended.append, keeper=keeper, stop=SlowToDie())
+    assert stopped.value.signal == signal.SIGTERM
+    assert [book.folder.status()["status"] for book in books.values()] == ["completed", "interrupted", "interrupted"]
+    assert ended == list(books.values())
+    assert books[0].folder.status()["files"]
+    (place,) = (tmp_path / "stack").iterdir()
+    assert read(place).facts["books"]["0"] is None
+    assert {"files", "failures"} <= read(place).facts["books"]["1"].keys()
+
+
+def test_a_signal_while_runs_are_marked_as_failed_leaves_none_that_says_running(tmp_path, monkeypatch):
+    def breaks(*words):
+        raise RuntimeError("no epoch")
+
+    monkeypatch.setattr(trainer, "collect", breaks)
+    configs = [resolve(layers_from(SHORT | {"seeds": 2, "learning_rate": rate})).config for rate in (1e-3, 2e-3)]
+    books = books_of(configs, tmp_path)
+    with closing(Keeper(tmp_path / "stack", 2)) as keeper, pytest.raises(Stopped):
+        train_together(configs, books, keeper=keeper, stop=SlowToDie())
+    assert [book.folder.status()["status"] for book in books.values()] == ["failed", "interrupted"]
+
+
+def test_a_run_whose_folder_has_gone_when_its_stack_is_stopped_takes_no_other_with_it(tmp_path, monkeypatch):
+    configs = [resolve(layers_from(SHORT | {"seeds": 2, "learning_rate": rate})).config for rate in (1e-3, 2e-3)]
+    books, epochs = books_of(configs, tmp_path), count()
+    sampled = trainer.collect
+
+    def stopped(*words):
+        if next(epochs) == 2:
+            shutil.rmtree(books[0].folder.folder)
+            raise Stopped(signal.SIGTERM)
+        return sampled(*words)
+
+    monkeypatch.setattr(trainer, "collect", stopped)
+    monkeypatch.setattr(experiment._Stack, "_is_moved", True)  # as in the middle of its steps
+    with closing(Keeper(tmp_path / "stack", 2)) as keeper, pytest.raises(Stopped):
+        train_together(configs, books, keeper=keeper)
+    assert [book.status for book in books.values()] == ["failed", "interrupted"]
+    assert [place.name for place in (tmp_path / "stack").iterdir()] == ["epoch-000002"]

@@ -11,14 +11,18 @@ from contextlib import suppress
 
 import pytest
 import torture
+from processes import wait_until
 
-from pgrl_cli import keeper, resuming, runs, sampling
+from pgrl_cli import keeper, notebook, resuming, runs, sampling
 from pgrl_cli.config import ConfigError
 from pgrl_cli.config.layers import layers_from
 from pgrl_cli.experiment import Interrupted, RunFailed, run
+from pgrl_cli.exports import exported
 from pgrl_cli.resolution import resolve
+from pgrl_cli.results import gathered
 from pgrl_cli.runs import InUse, Run
 from pgrl_cli.stopping import Stopped
+from pgrl_cli.training import measures, trainer
 from pgrl_cli.verification import faults_of
 
 KEYS = {
@@ -215,6 +219,33 @@ def test_a_finished_run_made_longer_is_the_run_that_was_that_long_from_the_start
     assert short.status()["epochs"] == 14
 
 
+@pytest.mark.parametrize("keys", [{}, {"seeds": 2}])
+def test_a_run_of_an_older_version_keeps_the_metrics_that_its_lines_have(tmp_path, monkeypatch, keys):
+    new = "expected_zero_variance_groups"
+    monkeypatch.setattr(notebook, "draw", lambda *given, **more: None)  # pictures take their time
+    with monkeypatch.context() as older:
+        older.setattr(measures, "EVALUATED", tuple(name for name in measures.EVALUATED if name != new))
+        older.setattr(notebook, "EVALUATED", measures.EVALUATED)
+        older.setattr(
+            trainer, "evaluated", lambda *given: {n: m for n, m in measures.evaluated(*given).items() if n != new}
+        )
+        broken = stopped(tmp_path / "runs", 5, **keys)
+    whole = trained(tmp_path / "whole", **keys)
+    resumed(broken)
+    rows, others = broken.metrics(), whole.metrics()
+    assert rows == [{name: value for name, value in row.items() if name != new} for row in others]
+    assert faults_of(broken.folder) == []
+    resumed(broken, "epochs=12")
+    assert {frozenset(row) for row in broken.metrics()} == {frozenset(rows[0])}
+    assert faults_of(broken.folder) == []
+    assert all(new not in json.loads(line) for line in b"".join(exported(broken.folder, None, "jsonl")).splitlines())
+    with pytest.raises(ConfigError, match=f"there is no metric '{new}'"):
+        gathered([broken.folder], new)
+    results, notes = gathered([broken.folder, whole.folder], new)
+    assert [result.path for result in results] == [whole.folder]
+    assert any("there is no metric" in note for note in notes)
+
+
 def test_an_interrupted_run_can_be_made_longer_too(tmp_path):
     whole = trained(tmp_path / "whole", epochs=14)
     broken = stopped(tmp_path / "broken", 5)
@@ -330,6 +361,21 @@ def test_a_pipe_in_the_place_of_a_file_hangs_nothing(tmp_path, name):
     assert same(whole, broken)
 
 
+def test_a_run_that_cannot_start_over_keeps_the_policy_that_it_had(tmp_path):
+    origin = trained(tmp_path / "origin")
+    folder = trained(tmp_path / "after", init_from=str(origin.folder))
+    before = {place.name: (place / "tensors.safetensors").read_bytes() for place in folder.checkpoints.iterdir()}
+    shutil.rmtree(origin.folder)
+    (folder.folder / "metrics.jsonl").write_bytes(b"")
+    notes = []
+    with pytest.raises(RunFailed, match="cannot be read"):
+        resuming.resume(resuming.asked_for(folder, ["epochs=12"]), tell=notes.append)
+    aside = folder.folder / "damaged"
+    assert notes[-1] == f"what it had written is kept in {aside}"
+    assert {place.name: (place / "tensors.safetensors").read_bytes() for place in aside.glob("epoch-*")} == before
+    assert not list(folder.checkpoints.iterdir())
+
+
 def test_what_had_been_written_is_kept_when_a_run_has_to_start_over(tmp_path):
     broken = stopped(tmp_path, 5)
     metrics = broken.folder / "metrics.jsonl"
@@ -351,28 +397,31 @@ def test_a_run_that_another_process_has_is_refused(tmp_path):
         resumed(broken)
 
 
-def test_a_run_that_another_machine_still_writes_is_left_to_it_and_a_lost_one_is_not(tmp_path):
+@pytest.mark.parametrize("apart", [-2, 1000], ids=["long ago", "by a clock that went backwards since"])
+def test_a_run_that_another_machine_still_writes_is_left_to_it_and_a_lost_one_is_not(tmp_path, apart):
     broken = stopped(tmp_path, 5)
     runs.write_whole(broken.folder / "status.json", broken.status() | {"status": "running", "host": "otherbox"})
     with pytest.raises(InUse, match=r"in use by process .* on otherbox"):
         resumed(broken)
-    old = time.time() - 2 * runs.RECENT
+    when = time.time() + apart * runs.RECENT
     for file in broken.folder.iterdir():
-        os.utime(file, (old, old))
+        os.utime(file, (when, when))
     resumed(broken)
     assert broken.status()["status"] == "completed"
 
 
-def test_two_that_go_on_with_one_run_do_not_mix(tmp_path):
-    whole = trained(tmp_path / "whole", epochs=400, log_every=0)
-    broken = stopped(tmp_path / "broken", 5, epochs=400, log_every=0)
+def test_of_two_that_go_on_with_one_run_one_wins_and_the_other_says_so(tmp_path):
+    whole = trained(tmp_path / "whole", epochs=200, log_every=0)
+    broken = stopped(tmp_path / "broken", 5, epochs=200, log_every=0)
+    metrics = broken.folder / "metrics.jsonl"
+    before = metrics.stat().st_size
     words = torture.pgrl(["train", "--resume", str(broken.folder), "-q"])
-    both = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    told = [child.communicate(timeout=120) for child in both]
-    codes = sorted(child.returncode for child in both)
-    loser = told[[child.returncode for child in both].index(2)] if codes == [0, 2] else None
-    assert loser is None or "in use by another process" in loser[1]
-    assert codes in ([0, 2], [0, 0])  # or the second came when the first had finished
+    winner = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: metrics.stat().st_size > before)
+    with pytest.raises(InUse, match="in use by another process"):
+        resuming.resume(resuming.asked_for(broken, []))
+    told = winner.communicate(timeout=120)
+    assert winner.returncode == 0, told
     assert same(whole, broken)
 
 
@@ -534,6 +583,16 @@ def test_a_failed_run_keeps_its_last_good_checkpoint(tmp_path):
     assert broken.status()["status"] == "failed"
     resumed(broken, "checkpoint_period=1")
     assert same(whole, broken)
+
+
+def test_a_policy_that_its_last_step_spoilt_does_not_become_a_completed_run_by_going_on(tmp_path):
+    keys = {"epochs": 1, "steps_per_epoch": 1, "learning_rate": 1e30, "prompts": [[0, 0, 0]], "vocab_size": 3}
+    with pytest.raises(RunFailed, match="not finite after step 0, the last") as failure:
+        trained(tmp_path, **keys, kl_coefficient=0, delta_mode="rewards")
+    assert not list(failure.value.run.checkpoints.glob("epoch-000001"))
+    with pytest.raises(RunFailed, match="not finite after step 0, the last"):
+        resumed(failure.value.run)
+    assert failure.value.run.status()["status"] == "failed"
 
 
 def test_a_full_disk_damages_nothing_and_with_space_again_the_run_goes_on(tmp_path):

@@ -1,16 +1,14 @@
 """`pgrl sample` and `init_from`: a finished run is used."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
+from said import pgrl
 
 from pgrl_cli import sampling
 from pgrl_cli.assembly import assemble
-from pgrl_cli.cli import app
 from pgrl_cli.config import ConfigError
 from pgrl_cli.config.layers import layers_from, layers_of
 from pgrl_cli.experiment import run
@@ -19,18 +17,10 @@ from pgrl_cli.runs import Run
 from pgrl_cli.training import checkpoints
 
 SHORT = {"epochs": 4, "steps_per_epoch": 3, "name": "short", "learning_rate": 0.01}
-PLAIN = {"COLUMNS": "300", "NO_COLOR": "1", "FORCE_COLOR": None}
 
 
 def trained(folder, **keys) -> Run:
     return run(resolve(layers_from(SHORT | keys, folder=folder)), folder / "runs")[0]
-
-
-def pgrl(*words: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, words, env=PLAIN)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, re.sub(r"\x1b\[[0-9;]*m", "", result.stderr)
 
 
 @pytest.fixture(autouse=True)

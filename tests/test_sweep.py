@@ -26,6 +26,8 @@ from pgrl_cli.reopening import reopened
 from pgrl_cli.resolution import resolve
 from pgrl_cli.results import Found, read
 from pgrl_cli.stacks import train_stack
+from pgrl_cli.training.checkpoints import places
+from pgrl_cli.verification import faults_of
 
 GRID = """
 base: lecture/centered_clipped
@@ -68,6 +70,32 @@ def trained_here(sweep, wanted=None):
             ended=lambda cell, _: ended.append(cell),
         )
     return ended
+
+
+def test_a_stack_that_must_start_over_keeps_what_it_had(tmp_path):
+    whole, broken = (begun(GRID.replace("epochs: 3", "epochs: 9"), processes=1, name=f"{n}.yaml") for n in "ab")
+    trained_here(whole, whole.stack(0))
+
+    def stop_it(done, reward):
+        if done == 5:
+            raise KeyboardInterrupt
+
+    ids = {cell.id for cell in broken.stack(0)}
+    with pytest.raises(KeyboardInterrupt):
+        train_stack(broken, 0, ids, pictures=False, watch=stop_it, ended=lambda cell, book: None)
+    (checkpoint,) = places(broken.checkpoints(0))
+    (checkpoint / "state.json").write_text("{")
+    metrics = {cell.folder: (broken.folder / cell.folder / "metrics.jsonl").read_bytes() for cell in broken.stack(0)}
+    notes = []
+    train_stack(broken, 0, ids, pictures=False, watch=lambda *_: None, ended=lambda *_: None, tell=notes.append)
+    assert f"what the stack had written is kept in {broken.folder / 'damaged'}" in notes
+    assert (broken.folder / "damaged" / "stack-0000" / checkpoint.name / "state.json").read_text() == "{"
+    for one, other in zip(whole.stack(0), broken.stack(0), strict=True):
+        kept = broken.folder / "damaged" / Path(other.folder).name / "metrics.jsonl"
+        assert kept.read_bytes() == metrics[other.folder]
+        lines = [(s.folder / c.folder / "metrics.jsonl").read_bytes() for s, c in ((whole, one), (broken, other))]
+        assert lines[0] == lines[1]
+        assert faults_of(broken.folder / other.folder) == []
 
 
 def pgrl(*words):
@@ -627,17 +655,21 @@ def test_a_summary_that_cannot_be_written_is_told_with_the_folder_and_how_to_go_
     folder = said.stdout.strip()
     assert said.exit_code == 1
     assert f"error: {folder}/summary.png: No space left on device" in said.stderr
-    assert f"to try again: pgrl sweep --resume {folder}" in said.stderr
+    assert f"to try again: pgrl sweep --resume {folder}\n" in said.stderr
+    monkeypatch.setattr(Sweep, "status", lambda sweep, cell: {"status": "failed"})
+    said = pgrl("--resume", folder, "--quiet")
+    assert f"to try again: pgrl sweep --resume {folder} --retry-failed\n" in said.stderr
 
 
-def test_ctrl_c_while_the_summary_is_written_names_the_folder(monkeypatch):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_while_the_summary_is_written_names_the_folder(monkeypatch, number, code):
     def interrupted(figure, *words, **more):
-        raise KeyboardInterrupt
+        signal.raise_signal(number)
 
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", interrupted)
     Path("grid.yaml").write_text(GRID)
     said = pgrl("--config", "grid.yaml", "--jobs", "1")
-    assert said.exit_code == 130
+    assert said.exit_code == code
     assert "to go on: pgrl sweep --resume runs/" in said.stderr
 
 

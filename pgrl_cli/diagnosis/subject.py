@@ -8,8 +8,9 @@ from torch import Tensor
 from pgrl_cli.config import Config
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import side_by_side
-from pgrl_cli.registry import Function
+from pgrl_cli.training.outcomes import scores
 from pgrl_cli.training.parts import Parts, Share
+from pgrl_cli.training.scoring import shaped
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,11 @@ class Subject:
 
     def task_rewards(self, responses: Tensor) -> Tensor:
         """What the task pays, weighted: responses [... prompt response token] -> [... prompt response]."""
-        rewards: dict[Function, float] = dict(self.share.rewards.values())
-        scored = [reward(self.prompts, responses).double() * weight for reward, weight in rewards.items()]
-        return sum(scored[1:], start=scored[0])
+        return scores(self.share.rewards, self.prompts, responses, self.parts.dtype)["task_rewards"]
 
     def shaped(self, task_rewards: Tensor) -> Tensor:
         """What the delta mode sees of the task's rewards, but for a KL that is taken from them."""
-        return task_rewards * self.share.knobs["reward_scale"] + self.share.knobs["reward_shift"]
+        return shaped(self.share, task_rewards, None)
 
     def copies(self, count: int) -> Policy:
         """The policy so many times, side by side: every copy has its own gradient."""

@@ -68,8 +68,8 @@ def optimal_baseline(rewards: Tensor, score_squares: Tensor) -> Tensor:
     """The reward minus an estimate, from the group's others, of the baseline with the least variance: unbiased.
 
     That baseline is E[w R] / E[w], the weights w being the squared lengths of the responses' scores; here each
-    response has the others' weighted mean, and their plain mean where their weights vanish, as a policy's that is
-    certain do. Of any constant baseline the variance is the least one plus E[w] times the squared distance from this
+    response has the others' weighted mean, and their plain mean where their weights vanish, as those of a certain
+    policy do. Of any constant baseline the variance is the least one plus E[w] times the squared distance from this
     one. Greensmith et al., 2004, "Variance reduction techniques for gradient estimates in reinforcement learning",
     JMLR 5, where the score is that of the parameters; here it is that of the logits.
     """

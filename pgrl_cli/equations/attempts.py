@@ -1,7 +1,14 @@
-"""What several attempts at a prompt earn at their best: best-of-n, and pass@k where a reward says right or wrong."""
+"""What several attempts at a prompt earn: at their best (best-of-n, pass@k), and how likely all the same."""
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
+
+
+def expected_reward(rewards: Tensor, probabilities: Tensor) -> Tensor:
+    """The expected reward of a response, exactly, from every response there is: [... response] each -> [...]."""
+    least = rewards.amin(dim=-1)  # taken off first, so that a large shift costs no digits, and equal rewards none
+    return least + (probabilities * (rewards - least.unsqueeze(-1))).sum(dim=-1)
 
 
 def best_of(rewards: Tensor, probabilities: Tensor, attempts: int) -> Tensor:
@@ -17,6 +24,25 @@ def best_of(rewards: Tensor, probabilities: Tensor, attempts: int) -> Tensor:
     at_most = at_most / at_most[..., -1:]  # rounding may leave the last entry beside 1
     below = torch.cat([torch.zeros_like(at_most[..., :1]), at_most[..., :-1]], dim=-1)
     return (ordered * (at_most**attempts - below**attempts)).sum(dim=-1)
+
+
+def all_equal(probabilities: Tensor, kinds: Tensor, attempts: int) -> Tensor:
+    """The probability that so many responses are all of one kind, exactly, from every response there is.
+
+    probabilities [... response], which are those of all responses, and their kinds, numbers from 0 on that are the same
+    for responses of one kind -> [...]: the sum over kinds of q^n, where q is the probability of a kind. Raises
+    ValueError for less than one attempt.
+    """
+    _refuse_none(attempts)
+    of_kind = torch.zeros_like(probabilities).scatter_add_(-1, kinds.expand_as(probabilities), probabilities)
+    return (of_kind**attempts).sum(dim=-1)
+
+
+def kinds_of(rewards: Tensor) -> Tensor:
+    """Which responses earn the same: rewards [... response] -> numbers from 0 on [... response], the least's first."""
+    ordered, order = rewards.sort(dim=-1)
+    numbers = pad(ordered[..., 1:] != ordered[..., :-1], (1, 0)).cumsum(dim=-1)
+    return torch.empty_like(order).scatter_(-1, order, numbers)
 
 
 def best_of_samples(rewards: Tensor, attempts: int) -> Tensor:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from pgrl_cli.equations.categorical import inverse_cdf, log_probs_of, log_softmax
+from pgrl_cli.equations.categorical import inverse_cdf, joint_probabilities, log_probs_of, log_softmax
 
 Normals = Callable[..., Tensor]
 """Draws standard normal numbers (float64) of the shape it is given: what a policy's parameters start from."""
@@ -37,6 +37,10 @@ class Policy(nn.Module, ABC):
         """log pi [... prompt response token] of the responses' tokens."""
         return log_probs_of(responses, self.vocab_log_probs(prompts, responses))
 
+    def every_probability(self, prompts: Tensor, responses: Tensor) -> Tensor:
+        """pi [... prompt response] of all responses there are, in the order of `Task.every_response`."""
+        return self.log_probs(prompts, responses).sum(dim=-1).exp()
+
 
 class PositionwisePolicy(Policy):
     """A policy that decodes each token on its own: all tokens are drawn at once, and responses share their logits."""
@@ -51,3 +55,6 @@ class PositionwisePolicy(Policy):
     def respond(self, prompts: Tensor, uniforms: Tensor | None) -> Tensor:
         logits = self.decode(prompts)
         return logits.argmax(dim=-1) if uniforms is None else inverse_cdf(log_softmax(logits), uniforms)
+
+    def every_probability(self, prompts: Tensor, responses: Tensor) -> Tensor:
+        return joint_probabilities(self.vocab_log_probs(prompts, responses).squeeze(-3))

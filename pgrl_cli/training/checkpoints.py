@@ -129,7 +129,9 @@ def write(given: Sequence[tuple[Path, Checkpoint]], counting_on: Sequence[int] =
         sync(files)
         for (folder, checkpoint), complete in zip(given, beside, strict=True):
             place = folder / _name(checkpoint)
-            if place.is_dir() and not place.is_symlink():  # a damaged one, or the same one once more
+            if _is_the_same(place, complete):  # of a run that was stopped where it went on: it must not be away at all
+                continue
+            if place.is_dir() and not place.is_symlink():  # a damaged one
                 shutil.rmtree(place)
             else:
                 place.unlink(missing_ok=True)
@@ -138,6 +140,18 @@ def write(given: Sequence[tuple[Path, Checkpoint]], counting_on: Sequence[int] =
     finally:
         for left in beside:
             shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_the_same(place: Path, complete: Path) -> bool:
+    """Whether a checkpoint lies in its place already, byte for byte."""
+    if place.is_symlink() or not place.is_dir() or any((place / name).is_symlink() for name in (STATE, TENSORS)):
+        return False
+    try:
+        return all(
+            content(place / name, LARGEST_TENSORS) == (complete / name).read_bytes() for name in (STATE, TENSORS)
+        )
+    except OSError:
+        return False
 
 
 def _name(checkpoint: Checkpoint) -> str:

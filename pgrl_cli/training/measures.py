@@ -15,6 +15,7 @@ from pgrl_cli.equations.categorical import LOG_RATIO_BOUND, bounded
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.registry import Function, apply, cut_off
 from pgrl_cli.tasks.task import Task
+from pgrl_cli.training.expectations import expected_zero_variance_groups
 from pgrl_cli.training.objectives import Objective
 from pgrl_cli.training.parts import Number, Parts, State
 from pgrl_cli.training.rollouts import Rollout
@@ -37,10 +38,18 @@ METRICS = (
     "response_length",
 )
 """Measures of a step, in their order; a reward of several components adds each one's own."""
-EVALUATED = ("exact_match", "held_out_exact_match", "solution_probability", "lowest_solution_probability")
+EVALUATED = (
+    "exact_match",
+    "held_out_exact_match",
+    "solution_probability",
+    "lowest_solution_probability",
+    "expected_zero_variance_groups",
+)
 """Measures of the policy that an epoch leaves: null but in the last line of an epoch in which they were measured."""
 IN_DOUBLE = ("exact_match", "held_out_exact_match")
 """Measures that are float64 whatever the dtype of the policy."""
+NOT_OF_OWN_REWARDS = ("expected_zero_variance_groups",)
+"""Measures that ask what every response there is earns: null where a reward is the user's own."""
 MANY_TOKENS = 10_000
 """In all runs of a stack, from which on a step is measured by itself."""
 Measures = dict[str, Tensor | None]
@@ -174,7 +183,7 @@ def solution_probabilities(parts: Parts, policy: Policy) -> Tensor:
 
 @torch.no_grad()
 def evaluated(parts: Parts, config: Config, state: State) -> Measures:
-    """Exact match and the solutions' probabilities, where it is this epoch's turn (or the last)."""
+    """What is measured of the policy as it is, where it is this epoch's turn (or the last)."""
     epoch, policy = state.epoch, state.policy
     due = epoch == config.epochs - 1 or (config.eval_period > 0 and (epoch + 1) % config.eval_period == 0)
     if not due:
@@ -185,4 +194,5 @@ def evaluated(parts: Parts, config: Config, state: State) -> Measures:
         "held_out_exact_match": exact_match(parts.task, policy, parts.task.held_out),
         "solution_probability": probabilities.mean(dim=-1),
         "lowest_solution_probability": probabilities.amin(dim=-1),
+        "expected_zero_variance_groups": expected_zero_variance_groups(parts, config.num_responses, policy),
     }

@@ -13,6 +13,7 @@ from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import lay_together
 from pgrl_cli.registry import Function
 from pgrl_cli.tasks.task import Task
+from pgrl_cli.training.outcomes import Outcomes, Rewards
 
 Number = float | Tensor
 """A knob: a float for one run; for a stack one value per run, shaped [run 1 1 1]."""
@@ -24,8 +25,9 @@ class Share:
 
     runs: slice
     """Of the stack's run axis; all of it where there is one share."""
-    rewards: Mapping[str, tuple[Function, float]]
-    """Each component of the reward, with its weight."""
+    rewards: Rewards
+    outcomes: Outcomes | None
+    """Of every response there is; none where a reward is the user's own, which is asked for those alone that came."""
     advantage: Function
     knobs: "Mapping[str, Number]"
     """The stack's, for these runs."""
@@ -56,6 +58,14 @@ class Parts:
         """Fresh numbers in [0, 1): [*shape] for one run, [run *shape] for a stack."""
         drawn = torch.from_numpy(draws.uniforms(self.seeds, purpose, epoch, shape))
         return (drawn if self.stacked else drawn[0]).to(self.device, self.dtype)
+
+    def drawn_prompts(self, count: int | None, epoch: int) -> Tensor | None:
+        """The places [prompt] of the prompts that an epoch draws, the same for every run; None for all, in order."""
+        prompts = self.task.prompts
+        if count is None or count >= len(prompts):
+            return None
+        order = draws.generator(self.prompts_seed, "prompts per epoch", epoch).permutation(len(prompts))
+        return torch.from_numpy(order[:count]).to(prompts.device)
 
     def knob(self, name: str, *, axes: int) -> Number:
         """A knob that broadcasts against tensors with so many axes behind the run axis."""

@@ -19,7 +19,7 @@ from pgrl_cli.config import Config
 from pgrl_cli.policies.stack import frozen_copy, joined
 from pgrl_cli.registry import apply
 from pgrl_cli.training.faults import Fault, fault
-from pgrl_cli.training.measures import Measures, evaluated, measured, measured_for
+from pgrl_cli.training.measures import NOT_OF_OWN_REWARDS, Measures, evaluated, measured, measured_for
 from pgrl_cli.training.objectives import Objective, policy_gradient
 from pgrl_cli.training.parts import Number, Parts, State
 from pgrl_cli.training.rollouts import Failures, Rollout, collect
@@ -73,6 +73,8 @@ class Record:
         if config.kl_coefficient == 0:
             arrays["kl"] = None  # a neighbour's may pull
         last = {name: _of_runs(array, runs, spoilt) for name, array in self.last_numbers.items()}
+        if config.sources:
+            last |= dict.fromkeys(NOT_OF_OWN_REWARDS)  # a neighbour's may be known
         axes = arrays["loss"].ndim
         for index, step in enumerate(self.steps):
             row: dict[str, Any] = {"epoch": self.epoch, "step": step}

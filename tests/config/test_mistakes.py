@@ -8,14 +8,17 @@ import pytest
 import torch
 
 from pgrl_cli.config import KEYS, OTHER_WORDS
-from pgrl_cli.registry import smallest_group
+from pgrl_cli.registry import apply, smallest_group
 from pgrl_cli.resolution import ANNOTATIONS, Resolved
 from pgrl_cli.words import TABLES, every_knob, owners
 
 Resolve = Callable[..., Resolved]
 Problems = Callable[..., list[str]]
 WHOLE = "expected a whole number from 1"
-DELTAS = "possible: rewards, centered_rewards, normalized_rewards, max_rewards, leave_one_out_rewards"
+DELTAS = (
+    "possible: rewards, centered_rewards, normalized_rewards, max_rewards, leave_one_out_rewards, optimal_baseline, "
+    "true_value_baseline"
+)
 REWARDS = "possible: sort_inclusion_ordering_reward, sort_distance_reward, sort_exact_reward, or a function of your own"
 
 MISTAKES: dict[str, tuple[str, list[str]]] = {
@@ -100,6 +103,33 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     "fewer than no epochs": ("epochs: -3\n", [f"mine.yaml:1: epochs: came -3; {WHOLE}"]),
     "endless epochs": ("epochs: 1" + "0" * 30 + "\n", [f"mine.yaml:1: epochs: came 1{'0' * 30}; {WHOLE}"]),
     "no steps": ("steps_per_epoch: 0\n", ["mine.yaml:1: steps_per_epoch: came 0; expected a whole number from 1"]),
+    "more responses than an epoch goes through": (
+        "prompt_count: 4\nprompt_length: 6\ndelta_mode: true_value_baseline\n",
+        [
+            "mine.yaml:3: delta_mode: came 'true_value_baseline', which needs the reward of every response there is; "
+            "there are 10^6 = 1,000,000 to each prompt, and an epoch goes through 65,536 at most; optimal_baseline and "
+            "leave_one_out_rewards do without"
+        ],
+    ),
+    "more responses than can be written down": (
+        "prompt_count: 2\nprompt_length: 1000\nvocab_size: 1000000\ndelta_mode: true_value_baseline\n",
+        ["mine.yaml:4: delta_mode: came 'true_value_baseline', which needs the reward of every response there is; the"],
+    ),
+    "too many seeds to go through every response": (
+        "delta_mode: true_value_baseline\nseeds: 10000\n",
+        [
+            "mine.yaml:1: delta_mode: came 'true_value_baseline', which needs the reward of every response there is; "
+            "those to 3 prompts in 10000 runs have 11,250,000 tokens, and an epoch goes through 10,000,000 at most; "
+            "take fewer prompts or seeds; "
+        ],
+    ),
+    "too many prompts to score every response to": (
+        "prompt_count: 9000\nprompt_length: 4\nprompts_per_epoch: 2\ndelta_mode: true_value_baseline\n",
+        [
+            "mine.yaml:4: delta_mode: came 'true_value_baseline', which needs the reward of every response there is; "
+            "those to all prompts have 360,000,000 tokens, "
+        ],
+    ),
     "no responses": ("num_responses: 0\n", ["mine.yaml:1: num_responses: came 0; expected a whole number from 1"]),
     "a negative rate": ("learning_rate: -1e-3\n", ["mine.yaml:1: learning_rate: came -0.001; expected a number ab"]),
     "an infinite rate": (
@@ -256,6 +286,8 @@ def test_a_mistake_is_told_with_its_line_and_nothing_else_is_blamed(problems: Pr
         "num_responses: one\ndelta_mode: normalized_rewards\n": [1],
         "prompt_count: many\nprompt_length: 4\n": [1],
         "entropy_coefficient: much\nentropy_decay: linear\n": [1],
+        "seeds: many\ndelta_mode: true_value_baseline\n": [1],
+        "vocab_size: many\nprompts: [[0, 0, 0, 0, 0, 0, 0, 9]]\ndelta_mode: true_value_baseline\n": [1],
     }.items(),
 )
 def test_what_depends_on_a_mistake_is_not_judged_by_a_default(problems: Problems, text: str, lines: list[int]) -> None:
@@ -344,8 +376,8 @@ def test_a_mode_that_compares_responses_refuses_a_group_of_one_and_says_why(prob
 @pytest.mark.parametrize("mode", [mode for mode, delta in TABLES["delta_mode"].items() if smallest_group(delta) == 1])
 def test_a_mode_that_compares_nothing_takes_a_group_of_one(resolved: Resolve, mode: str) -> None:
     assert resolved(f"delta_mode: {mode}\nnum_responses: 1\n").config.num_responses == 1
-    one = torch.tensor([[2.0]])
-    assert TABLES["delta_mode"][mode](one).isfinite().all()
+    tensors = {"rewards": torch.tensor([[2.0]]), "true_values": torch.tensor([2.0])}
+    assert apply(TABLES["delta_mode"][mode], tensors, {}).isfinite().all()
 
 
 def test_several_modes_compare_responses() -> None:

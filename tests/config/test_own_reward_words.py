@@ -141,3 +141,18 @@ def test_the_time_of_an_answer_turns_nothing_where_no_reward_is_of_the_users_own
     (note,) = resolved(mixed, "reward_fn=sort_exact_reward").notes
     assert note.startswith("reward_timeout (from mine.yaml) turns nothing here and was dropped")
     assert "expected a number above 0" in problems("reward_fn: own.py:points\nreward_timeout: 0\n")[0]
+
+
+def test_a_delta_mode_that_needs_every_reward_there_is_refuses_one_of_ones_own(
+    problems: Callable[..., list[str]], resolved: Callable[..., Resolved], tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text("def points(prompt, response): return 1.0\n")
+    mixed = "reward_fn: {sort_exact_reward: 1, own.py:points: 2}\ndelta_mode: true_value_baseline\n"
+    (problem,) = problems(mixed)
+    assert problem == (
+        "mine.yaml:2: delta_mode: came 'true_value_baseline', which needs the reward of every response there is; "
+        "own.py:points is a function of your own, and is asked for sampled responses alone; optimal_baseline and "
+        "leave_one_out_rewards do without"
+    )
+    assert resolved(mixed, "delta_mode=optimal_baseline").config.delta_mode == "optimal_baseline"
+    assert resolved(mixed, "reward_fn=sort_exact_reward").config.delta_mode == "true_value_baseline"

@@ -44,6 +44,16 @@ class World:
         chances = self.chances(logits)
         return chances @ (chances.log() - self.chances(self.reference).log())
 
+    def score_squares(self) -> Tensor:
+        """The squared length of each response's score with respect to the logits: [response]."""
+        scores = [self.gradient(lambda logits, r=r: self.log_probs(logits)[r].sum()) for r in range(len(self.points))]
+        return torch.stack(scores).square().sum(dim=(-2, -1))
+
+    def variance(self, baseline: Tensor | float) -> float:
+        """The total variance of one response's gradient: the trace of its covariance, with a constant baseline."""
+        lengths = self.score_squares() * (self.points - baseline).square()
+        return (self.chances(self.logits) @ lengths - self.gradient(self.value).square().sum()).item()
+
     def groups(self, size: int) -> tuple[Tensor, Tensor]:
         """Every group of `size` responses as indices [group response], and how likely each is: [group]."""
         members = torch.tensor(list(product(range(len(self.responses)), repeat=size)))

@@ -1,6 +1,7 @@
 """Tokens and the log-probabilities they are drawn with."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -8,7 +9,14 @@ from equations.exact import numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgrl_cli.equations.categorical import bounded, entropy, inverse_cdf, log_probs_of
+from pgrl_cli.equations.categorical import (
+    bounded,
+    entropy,
+    inverse_cdf,
+    joint_probabilities,
+    log_probs_of,
+    score_squares,
+)
 
 BELOW_ONE = 1 - 2**-24
 """The largest float32 below 1."""
@@ -38,6 +46,56 @@ def test_the_entropy_by_hand():
 
 def test_a_certain_token_has_no_entropy():
     assert entropy(torch.tensor([500.0, 0.0, 0.0]).log_softmax(dim=-1)).item() == 0
+
+
+def test_the_squared_length_of_a_score_by_hand():
+    # Of the first token (1/2)^2 + (1/4)^2 + (1/4)^2, of the second (1/2)^2 + (3/4)^2 + (1/4)^2.
+    halves = torch.tensor([1 / 2, 1 / 4, 1 / 4], dtype=torch.float64).log().expand(1, 1, 2, 3)
+    squares = score_squares(torch.tensor([[[0, 1]]]), halves)
+    torch.testing.assert_close(squares, torch.tensor([[[3 / 8, 7 / 8]]], dtype=torch.float64), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_score_is_the_gradient_of_the_log_prob_with_respect_to_the_logits(shared):
+    logits = numbers(3, 1 if shared else 4, 2, 6, seed=5)
+    tokens = torch.randint(6, (3, 4, 2), generator=torch.Generator().manual_seed(5))
+    squares = score_squares(tokens, logits.log_softmax(dim=-1))
+    assert squares.shape == tokens.shape
+    for prompt, response, token in product(range(3), range(4), range(2)):
+        row = logits[prompt, 0 if shared else response, token].clone().requires_grad_()
+        (score,) = torch.autograd.grad(row.log_softmax(dim=-1)[tokens[prompt, response, token]], row)
+        assert squares[prompt, response, token].item() == pytest.approx(score.square().sum().item(), abs=1e-14)
+
+
+def test_on_average_the_squared_length_of_a_score_is_one_less_the_probability_of_drawing_a_token_twice():
+    log_probs = numbers(1, 1, 1, 5, seed=6).log_softmax(dim=-1)
+    squares = score_squares(torch.arange(5)[None, :, None], log_probs).flatten()
+    probabilities = log_probs.exp().flatten()
+    assert (probabilities @ squares).item() == pytest.approx(1 - probabilities.square().sum().item(), abs=1e-15)
+
+
+def test_a_score_of_a_token_that_is_nearly_certain_keeps_its_digits():
+    """1 - 2 pi + sum of pi^2 would be rounding alone."""
+    log_probs = torch.tensor([0.0, -17.0, -17.0]).log_softmax(dim=-1)
+    small = math.exp(-17) / (1 + 2 * math.exp(-17))
+    squares = score_squares(torch.zeros(1, 1, 1, dtype=torch.long), log_probs.view(1, 1, 1, 3))
+    assert squares.item() == pytest.approx(6 * small**2, rel=1e-5)
+
+
+def test_joint_probabilities_by_hand():
+    tokens = torch.tensor([[1 / 4, 3 / 4], [1 / 2, 1 / 2]], dtype=torch.float64).log()
+    assert joint_probabilities(tokens).tolist() == pytest.approx([1 / 8, 1 / 8, 3 / 8, 3 / 8])
+
+
+def test_joint_probabilities_are_products_in_the_order_in_which_the_last_token_changes_fastest():
+    log_probs = numbers(2, 3, 4, seed=7).log_softmax(dim=-1)
+    joint = joint_probabilities(log_probs)
+    expected = [
+        [math.prod(row[t, token].exp().item() for t, token in enumerate(r)) for r in product(range(4), repeat=3)]
+        for row in log_probs
+    ]
+    torch.testing.assert_close(joint, torch.tensor(expected, dtype=torch.float64), rtol=1e-13, atol=0)
+    torch.testing.assert_close(joint.sum(dim=-1), torch.ones(2, dtype=torch.float64), rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize(

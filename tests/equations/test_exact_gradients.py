@@ -8,8 +8,9 @@ import pytest
 import torch
 from equations.exact import WORLDS, off_direction
 
-from pgrl_cli.equations.advantages import ADVANTAGES
+from pgrl_cli.equations.advantages import ADVANTAGES, optimal_baseline
 from pgrl_cli.equations.averages import AVERAGES, response_sum
+from pgrl_cli.equations.categorical import score_squares
 from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.registry import apply
 
@@ -18,10 +19,18 @@ losses = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
 sizes = pytest.mark.parametrize("size", [2, 3])
 
 
+UNBIASED = ("rewards", "leave_one_out_rewards", "optimal_baseline", "true_value_baseline")
+
+
 def expected_ascent(world, mode, loss, size, average=response_sum, **knobs):
     """Where the loss drives the policy on average: minus its gradient, summed over every group by its chance."""
     members, chances = world.groups(size)
-    advantages = ADVANTAGES[mode](world.points[members].unsqueeze(-2)).unsqueeze(-1)  # [group prompt response 1]
+    tensors = {
+        "rewards": world.points[members].unsqueeze(-2),  # [group prompt response]
+        "score_squares": world.score_squares()[members].unsqueeze(-2),
+        "true_values": world.value(world.logits).expand(len(members), 1),
+    }
+    advantages = apply(ADVANTAGES[mode], tensors, {}).unsqueeze(-1)
     old_log_probs = world.log_probs(world.logits)[members].unsqueeze(-3)  # [group prompt response token]
 
     def objective(logits):
@@ -38,7 +47,7 @@ def expected_ascent(world, mode, loss, size, average=response_sum, **knobs):
 @worlds
 @losses
 @sizes
-@pytest.mark.parametrize("mode", ["rewards", "leave_one_out_rewards"])
+@pytest.mark.parametrize("mode", UNBIASED)
 def test_unbiased_modes_follow_the_true_gradient(world, mode, loss, size):
     torch.testing.assert_close(
         expected_ascent(world, mode, loss, size), world.gradient(world.value), rtol=0, atol=1e-12
@@ -67,8 +76,44 @@ def test_biased_modes_point_elsewhere_than_the_true_gradient(world, mode, loss, 
 
 @worlds
 def test_the_modes_named_here_are_all_there_are(world):
-    named = {"rewards", "leave_one_out_rewards", "centered_rewards", "max_rewards", "normalized_rewards"}
-    assert named == set(ADVANTAGES)
+    assert {*UNBIASED, "centered_rewards", "max_rewards", "normalized_rewards"} == set(ADVANTAGES)
+
+
+@worlds
+@losses
+@pytest.mark.parametrize("mode", ["rewards", "true_value_baseline"])
+def test_modes_that_compare_no_responses_follow_the_true_gradient_with_one_of_them(world, mode, loss):
+    torch.testing.assert_close(expected_ascent(world, mode, loss, 1), world.gradient(world.value), rtol=0, atol=1e-12)
+
+
+@worlds
+def test_the_squared_lengths_of_scores_are_those_of_the_gradients_of_all_log_probs(world):
+    vocab_log_probs = world.logits.log_softmax(dim=-1)[world.rows]  # [response token vocab]
+    squares = score_squares(world.responses[None], vocab_log_probs[None]).sum(dim=-1)
+    torch.testing.assert_close(squares[0], world.score_squares(), rtol=0, atol=1e-14)
+
+
+@worlds
+def test_no_constant_baseline_has_less_variance_than_the_weighted_mean_of_the_rewards(world):
+    weights = world.chances(world.logits) * world.score_squares()
+    best = ((weights @ world.points) / weights.sum()).item()
+    least, mean = world.variance(best), world.value(world.logits).item()
+    assert abs(best - mean) > 0.05  # it is another one than the expected reward
+    for baseline in (0.0, mean, best - 0.1, best + 0.1, world.points.max().item()):
+        more = weights.sum().item() * (baseline - best) ** 2
+        assert world.variance(baseline) == pytest.approx(least + more, abs=1e-12)
+
+
+@worlds
+def test_in_a_large_group_the_optimal_baseline_is_the_one_with_the_least_variance(world):
+    """A group that holds each response as often as its probability says, but for a hundred-thousandth."""
+    counts = (world.chances(world.logits) * 100_000).round().long()
+    members = torch.arange(len(counts)).repeat_interleave(counts)
+    rewards, squares = world.points[members], world.score_squares()[members]
+    weights = world.chances(world.logits) * world.score_squares()
+    best = (weights @ world.points) / weights.sum()
+    baselines = rewards - optimal_baseline(rewards, squares)
+    torch.testing.assert_close(baselines, best.expand(len(members)), rtol=0, atol=1e-3)
 
 
 @worlds
@@ -90,7 +135,7 @@ def test_the_true_gradient_is_what_a_small_difference_says_it_is(world):
 
 @worlds
 @losses
-@pytest.mark.parametrize("mode", ["rewards", "centered_rewards", "leave_one_out_rewards"])
+@pytest.mark.parametrize("mode", [*UNBIASED, "centered_rewards"])
 def test_a_small_step_along_the_expected_gradient_raises_the_expected_reward(world, mode, loss):
     ascent = expected_ascent(world, mode, loss, 2)
     assert world.value(world.logits + 0.01 * ascent) > world.value(world.logits)

@@ -7,8 +7,16 @@ import torch
 from equations.exact import numbers
 
 from pgrl_cli.equations.advantages import ADVANTAGES
+from pgrl_cli.equations.attempts import expected_reward
 from pgrl_cli.equations.averages import AVERAGES
-from pgrl_cli.equations.categorical import bounded, entropy, inverse_cdf, log_probs_of
+from pgrl_cli.equations.categorical import (
+    bounded,
+    entropy,
+    inverse_cdf,
+    joint_probabilities,
+    log_probs_of,
+    score_squares,
+)
 from pgrl_cli.equations.divergences import DIVERGENCES
 from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.registry import knobs, needs
@@ -16,13 +24,16 @@ from pgrl_cli.registry import knobs, needs
 PROMPTS, RESPONSES, TOKENS, VOCAB = 2, 3, 4, 5
 AXES = {
     "rewards": (PROMPTS, RESPONSES),
+    "score_squares": (PROMPTS, RESPONSES),
+    "true_values": (PROMPTS,),
+    "probabilities": (PROMPTS, RESPONSES),
     "advantages": (PROMPTS, RESPONSES, 1),
     "vocab_log_probs": (PROMPTS, RESPONSES, TOKENS, VOCAB),
     "reference_vocab_log_probs": (PROMPTS, RESPONSES, TOKENS, VOCAB),
 }
 EQUATIONS = [
     *(equation for table in (ADVANTAGES, LOSSES, DIVERGENCES, AVERAGES) for equation in table.values()),
-    *(bounded, entropy, inverse_cdf, log_probs_of),
+    *(bounded, entropy, inverse_cdf, log_probs_of, score_squares, joint_probabilities, expected_reward),
 ]
 VALUES = {"token_budget": 3.0}
 
@@ -34,6 +45,8 @@ def tensor(name, front):
         return values > -0.5
     if name == "tokens":
         return (values.abs() * 10).long() % VOCAB
+    if name in ("score_squares", "probabilities"):
+        return values.abs()
     if name == "uniforms":
         return values.abs() % 1
     return values.log_softmax(dim=-1) if "vocab" in name else values

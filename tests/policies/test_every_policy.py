@@ -8,7 +8,8 @@ import torch
 from policies.built import TASK, built
 
 from pgrl_cli.policies import POLICIES
-from pgrl_cli.policies.stack import lay_together, side_by_side
+from pgrl_cli.policies.policy import Policy
+from pgrl_cli.policies.stack import lay_together, of_runs, side_by_side
 
 PROMPTS, LENGTH, VOCAB = TASK.prompts, TASK.response_length, TASK.vocab_size
 RESPONSES = torch.tensor(list(product(range(VOCAB), repeat=LENGTH))).expand(len(PROMPTS), -1, -1)
@@ -39,6 +40,27 @@ def test_log_probs_are_the_log_softmax_of_the_logits_at_the_responses_tokens(nam
 def test_the_probabilities_of_all_responses_to_a_prompt_add_up_to_one(name):
     total = built(name).log_probs(PROMPTS, RESPONSES).sum(dim=-1).exp().sum(dim=-1)
     torch.testing.assert_close(total, torch.ones(len(PROMPTS), dtype=torch.float64), rtol=0, atol=1e-13)
+
+
+@any_policy
+def test_the_probability_of_every_response_is_that_of_its_tokens_together(name):
+    policy = built(name)
+    every = policy.every_probability(PROMPTS, TASK.every_response().expand(len(PROMPTS), -1, -1))
+    torch.testing.assert_close(every, policy.log_probs(PROMPTS, RESPONSES).sum(dim=-1).exp(), rtol=1e-13, atol=0)
+
+
+@any_policy
+@torch.no_grad()
+def test_some_runs_of_a_stack_answer_by_themselves_what_they_answer_in_it(name):
+    policy = side_by_side([built(name, seed=seed) for seed in range(5)])
+    parameters = lay_together(policy, stacked=True)
+    some, responses = of_runs(policy, slice(1, 4)), RESPONSES.expand(5, *RESPONSES.shape)
+    for answer in (Policy.log_probs, Policy.vocab_log_probs, type(policy).every_probability):
+        assert torch.equal(answer(some, PROMPTS, responses[1:4]), answer(policy, PROMPTS, responses)[1:4])
+    assert not any(parameter.requires_grad for parameter in some.parameters())
+    assert all(parameter.requires_grad for parameter in policy.parameters())
+    parameters += 0.1  # as an update does
+    assert torch.equal(some.log_probs(PROMPTS, responses[1:4]), policy.log_probs(PROMPTS, responses)[1:4])
 
 
 @any_policy

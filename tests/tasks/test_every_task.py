@@ -20,8 +20,28 @@ any_task = pytest.mark.parametrize("task", SMALL.values(), ids=SMALL.keys())
 
 def every_response(task):
     """[prompt response token]: all there are, for each prompt."""
-    responses = torch.tensor(list(product(range(task.vocab_size), repeat=task.response_length)))
-    return responses.expand(len(task.prompts), -1, -1)
+    return task.every_response().expand(len(task.prompts), -1, -1)
+
+
+@any_task
+def test_every_response_is_listed_once_the_last_token_changing_fastest(task):
+    every = task.every_response()
+    assert every.dtype == torch.long
+    assert every.tolist() == [list(each) for each in product(range(task.vocab_size), repeat=task.response_length)]
+    assert task.response_count == len(every)
+
+
+def test_more_responses_than_a_machine_should_list_are_refused_with_their_number():
+    widest = sorting(prompts=[[0] * 20], vocab_size=2)
+    assert widest.response_count == 2**20
+    assert widest.every_response()[-1].tolist() == [1] * 20
+    for vocab_size, length, told in ((2, 21, r"2\^21 = 2,097,152"), (10**6, 1000, r"1000000\^1000")):
+        with pytest.raises(ValueError, match=rf"{told} responses to a prompt; at most 1,048,576"):
+            sorting(prompts=[[0] * length], vocab_size=vocab_size).every_response()
+
+
+def test_of_one_token_there_is_one_response_however_long():
+    assert sorting(prompts=[[0] * 1000]).every_response().tolist() == [[0] * 1000]
 
 
 @any_task

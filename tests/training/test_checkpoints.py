@@ -240,3 +240,13 @@ def test_places_are_those_that_look_like_checkpoints(tmp_path: Path):
         (tmp_path / name).mkdir()
     assert [place.name for place in places(tmp_path)] == ["epoch-000010", "epoch-000009"]
     assert places(tmp_path / "nowhere") == []
+
+
+def test_a_checkpoint_that_is_written_once_more_is_never_away(whole, tmp_path):
+    there = whole.stat().st_ino
+    _, state = after(4, configured())
+    write([(tmp_path / "checkpoints", snapshot(state, {"books": {}}))])
+    assert whole.stat().st_ino == there
+    assert list(whole.parent.iterdir()) == [whole]
+    write([(tmp_path / "checkpoints", snapshot(state, {"books": {"0": None}}))])
+    assert read(whole).facts == {"books": {"0": None}}

@@ -1,9 +1,17 @@
+import math
+from contextlib import closing
+from itertools import product
+
 import pytest
 import torch
 from training.lecture import config, records
 
 from pgrl_cli.assembly import assemble
+from pgrl_cli.policies import POLICIES
+from pgrl_cli.results import AT_ITS_END
+from pgrl_cli.training import expectations
 from pgrl_cli.training.measures import EVALUATED, METRICS, group_measures
+from pgrl_cli.training.trainer import train
 
 
 def test_groups_are_described_before_the_delta_mode_sees_them():
@@ -43,3 +51,103 @@ def test_the_metrics_are_those_that_a_line_holds_in_their_order():
     one = config(epochs=1, steps_per_epoch=1)
     (row,) = (row for record in records(one)[0] for row in record.rows(one))
     assert tuple(row) == ("epoch", "step", *METRICS, *EVALUATED)
+
+
+SHARE = "expected_zero_variance_groups"
+SMALL = {"prompts": [[0, 1], [1, 1], [1, 2]], "epochs": 2, "steps_per_epoch": 3, "learning_rate": 0.02}
+"""Nine responses to each of three prompts."""
+WEIGHTS = {"sort_exact_reward": 0.5, "sort_distance_reward": 0.25}
+
+
+def last_row(one):
+    run, state = records(one)
+    return list(run[-1].rows(one))[-1], state
+
+
+def share_by_loops(one, state):
+    """The share of groups without variance, over every group of responses there is, one at a time."""
+    parts, _ = assemble([one])
+    prompts, length = parts.task.prompts, parts.task.response_length
+    every = list(product(range(parts.task.vocab_size), repeat=length))
+    rewards = sum(
+        weight * reward(prompts, torch.tensor(every).expand(len(prompts), -1, -1))
+        for reward, weight in parts.shares[0].rewards.values()
+    )
+    tokens = state.policy.logits(prompts, None).softmax(dim=-1).squeeze(-3).tolist()
+    share = 0.0
+    for paid, rows in zip(rewards.tolist(), tokens, strict=True):
+        chances = [math.prod(row[token] for row, token in zip(rows, response, strict=True)) for response in every]
+        for group in product(range(len(every)), repeat=one.num_responses):
+            if len({paid[member] for member in group}) == 1:
+                share += math.prod(chances[member] for member in group) / len(prompts)
+    return share
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"num_responses": 1, "delta_mode": "rewards"},
+        {"num_responses": 3},
+        {"num_responses": 2, "reward_fn": WEIGHTS},
+        {"num_responses": 3, "reward_fn": "sort_exact_reward", "reward_scale": 3.0, "reward_shift": -1.0},
+        {"num_responses": 2, "kl_coefficient": 0.5, "kl_placement": "reward"},
+    ],
+    ids=lambda keys: "-".join(map(str, keys)),
+)
+def test_the_expected_share_of_groups_without_variance_is_a_sum_over_every_group_there_is(policy, keys):
+    one = config(**SMALL | keys, policy=policy)
+    row, state = last_row(one)
+    assert row[SHARE] == pytest.approx(share_by_loops(one, state), abs=1e-12)
+    assert row[SHARE] > 0.01
+
+
+def test_the_share_is_of_all_prompts_though_an_epoch_draws_some():
+    one = config(**SMALL, num_responses=2, prompts_per_epoch=1)
+    row, state = last_row(one)
+    assert row[SHARE] == pytest.approx(share_by_loops(one, state), abs=1e-12)
+
+
+def test_groups_of_a_certain_policy_have_no_variance_and_a_sparse_reward_seldom_has_any():
+    uniform = config(epochs=1, steps_per_epoch=1, policy="table", learning_rate=1e-9, reward_fn="sort_exact_reward")
+    assert last_row(uniform)[0][SHARE] == pytest.approx((124 / 125) ** 10 + (1 / 125) ** 10)
+    parts, state = assemble([uniform])
+    with torch.no_grad():
+        state.policy.table[..., 1] = 1000.0
+    assert expectations.expected_zero_variance_groups(parts, 10, state.policy).item() == 1
+
+
+@pytest.mark.parametrize("at_once", [1, 50, 10**9])
+def test_each_run_of_a_stack_has_its_own_share_by_its_own_reward_in_pieces_of_any_size(monkeypatch, at_once):
+    keys = SMALL | {"num_responses": 2}
+    cells = [
+        config(**keys, reward_fn="sort_distance_reward", seeds=3),
+        config(**keys, reward_fn=WEIGHTS, delta_mode="rewards", seed=1),
+        config(**keys, reward_fn="sort_distance_reward", delta_mode="max_rewards", seeds=[0, 7]),
+    ]
+    monkeypatch.setattr(expectations, "AT_ONCE", at_once)
+    found = records(*cells)[0][-1].last_numbers[SHARE]
+    runs = [cell.model_copy(update={"seeds": None, "seed": seed}) for cell in cells for seed in cell.run_seeds]
+    assert found.tolist() == pytest.approx([last_row(one)[0][SHARE] for one in runs], abs=1e-12)
+
+
+def test_it_is_null_beside_a_reward_of_ones_own_and_where_there_are_too_many_responses(tmp_path):
+    (tmp_path / "own.py").write_text("def points(prompt, response): return float(sum(response))\n")
+    own = config(folder=tmp_path, **SMALL, reward_fn="own.py:points", seeds=2)
+    other = config(**SMALL, delta_mode="max_rewards")
+    many = config(prompt_count=3, prompt_length=4, vocab_size=9, epochs=1)  # 19,683 responses
+    more = config(prompt_count=4, prompt_length=4, vocab_size=9, epochs=1)
+    parts, state = assemble([own, other])
+    with closing(parts):
+        *_, record = train(parts, own, state)
+    ours, theirs = list(record.rows(own, slice(0, 2)))[-1], list(record.rows(other, 2))[-1]
+    assert (ours[SHARE], "nonfinite" in ours) == (None, False)
+    assert theirs[SHARE] == pytest.approx(last_row(other)[0][SHARE], abs=1e-12)
+    assert "nonfinite" not in theirs
+    parts, state = assemble([own])
+    assert expectations.expected_zero_variance_groups(parts, 10, state.policy) is None
+    assert [last_row(one)[0][SHARE] is None for one in (many, more)] == [False, True]
+
+
+def test_a_reader_knows_which_measures_are_null_in_most_lines():
+    assert AT_ITS_END == EVALUATED

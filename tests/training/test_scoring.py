@@ -1,0 +1,160 @@
+"""What a delta mode is given: true values and squared scores, against sums over every response written as loops."""
+
+from itertools import product
+from math import log, prod
+
+import pytest
+import torch
+from training.lecture import assert_same_runs, config, records
+
+from pgrl_cli.assembly import assemble, bytes_of
+from pgrl_cli.equations.advantages import leave_one_out_rewards, optimal_baseline
+from pgrl_cli.planning import Piece, stacked
+from pgrl_cli.policies import POLICIES
+from pgrl_cli.training import outcomes
+from pgrl_cli.training.rollouts import collect
+from pgrl_cli.training.scoring import true_values
+from pgrl_cli.training.trainer import train
+
+WEIGHTS = {"sort_exact_reward": 1.0, "sort_distance_reward": 0.25}
+MOVED = {"reference_period": 0, "learning_rate": 0.01, "epochs": 4, "steps_per_epoch": 3}
+any_policy = pytest.mark.parametrize("policy", POLICIES)
+
+
+def points(right, response):
+    """The rewards of WEIGHTS, in plain Python."""
+    return (response == right) + 0.25 * sum(ours == theirs for ours, theirs in zip(response, right, strict=True))
+
+
+def k1(ours, theirs):
+    """The estimate of a whole response, of the probabilities of its tokens."""
+    return sum(log(a / b) for a, b in zip(ours, theirs, strict=True))
+
+
+def k3(ours, theirs):
+    return sum(b / a - 1 for a, b in zip(ours, theirs, strict=True)) + k1(ours, theirs)
+
+
+def rollout_after(one, epochs=2):
+    """Parts and state after some epochs, and the rollout that comes next."""
+    parts, state = assemble([one])
+    for _ in zip(range(epochs), train(parts, one, state), strict=False):
+        pass
+    return parts, state, collect(parts, one, state)[0]
+
+
+def tokens_of(policy, prompts):
+    """The probability of each token [prompt token vocab] as lists: the policies here draw each on its own."""
+    return policy.logits(prompts, None).detach().softmax(dim=-1).squeeze(-3).tolist()
+
+
+def expected(parts, prompts, policy, reference, shaped):
+    """The expected shaped reward of each prompt: a sum over responses, one at a time."""
+    every = list(product(range(parts.task.vocab_size), repeat=parts.task.response_length))
+    now, then = (tokens_of(each or policy, prompts) for each in (policy, reference))
+    values = []
+    for prompt, ours, theirs in zip(prompts.tolist(), now, then, strict=True):
+        value = 0.0
+        for response in every:
+            chances, before = ([row[token] for row, token in zip(of, response, strict=True)] for of in (ours, theirs))
+            value += prod(chances) * shaped(sorted(prompt), list(response), chances, before)
+        values.append(value)
+    return torch.tensor(values, dtype=torch.float64)
+
+
+@any_policy
+def test_the_true_value_of_a_prompt_is_its_expected_shaped_reward(policy):
+    shaping = {"reward_fn": WEIGHTS, "reward_scale": 2.0, "reward_shift": -3.0}
+    one = config(**MOVED, **shaping, policy=policy, delta_mode="true_value_baseline")
+    parts, state, rollout = rollout_after(one)
+    values = expected(parts, parts.task.prompts, state.policy, None, lambda r, y, *_: 2 * points(r, y) - 3)
+    advantages = rollout["rewards"] - values[:, None]
+    torch.testing.assert_close(rollout["advantages"].squeeze(-1), advantages, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("estimator", "kl"), [("k1", k1), ("k3", k3)])
+def test_a_kl_in_the_reward_is_in_the_true_value_too_and_so_are_the_prompts_of_the_epoch_alone(estimator, kl):
+    keys = {"kl_coefficient": 0.5, "kl_placement": "reward", "kl_estimator": estimator, "prompts_per_epoch": 2}
+    one = config(**MOVED, **keys, reward_fn=WEIGHTS, delta_mode="true_value_baseline", num_responses=1)
+    parts, state, rollout = rollout_after(one)
+    prompts = rollout["prompts"]
+    assert prompts.tolist() != parts.task.prompts[:2].tolist()
+    values = expected(parts, prompts, state.policy, state.reference, lambda r, y, *of: points(r, y) - 0.5 * kl(*of))
+    advantages = rollout["rewards"] - values[:, None]
+    torch.testing.assert_close(rollout["advantages"].squeeze(-1), advantages, rtol=0, atol=1e-12)
+
+
+@any_policy
+def test_the_optimal_baseline_weighs_responses_by_their_squared_scores(policy):
+    one = config(**MOVED, policy=policy, delta_mode="optimal_baseline")
+    parts, state, rollout = rollout_after(one)
+    chances = torch.tensor(tokens_of(state.policy, parts.task.prompts), dtype=torch.float64)  # [prompt token vocab]
+    drawn = torch.nn.functional.one_hot(rollout["responses"], parts.task.vocab_size)
+    squares = (drawn - chances[:, None]).square().sum(dim=(-2, -1))
+    advantages = optimal_baseline(rollout["rewards"], squares)
+    torch.testing.assert_close(rollout["advantages"].squeeze(-1), advantages, rtol=0, atol=1e-12)
+    assert (advantages - leave_one_out_rewards(rollout["rewards"])).abs().max() > 0.01
+
+
+@any_policy
+@pytest.mark.parametrize("estimator", ["k3", "exact"])
+def test_runs_whose_baselines_need_all_that_there_is_are_the_same_alone_and_in_company(policy, estimator):
+    keys = {"kl_placement": "reward", "kl_estimator": estimator, "policy": policy, "epochs": 3, "reference_period": 2}
+    own = [
+        {"delta_mode": "rewards"},
+        {"delta_mode": "true_value_baseline", "seeds": [3, 1], "reward_scale": 2.0},
+        {"delta_mode": "true_value_baseline", "kl_coefficient": 0.2, "reward_fn": "sort_distance_reward"},
+        {"delta_mode": "optimal_baseline", "seeds": 2, "kl_coefficient": 0.3},
+    ]
+    cells = [config(**{"kl_coefficient": 0.1} | keys | each) for each in own]
+    together, _ = records(*cells)
+    runs = [cell.model_copy(update={"seeds": None, "seed": seed}) for cell in cells for seed in cell.run_seeds]
+    for index, one in enumerate(runs):
+        assert_same_runs(together, records(one)[0], index, one)
+
+
+def test_what_every_response_earns_is_asked_once_and_only_where_somebody_needs_it(monkeypatch):
+    asked = []
+    scores = outcomes.scores
+
+    def counted(rewards, prompts, responses, dtype):
+        asked.append(tuple(rewards))
+        return scores(rewards, prompts, responses, dtype)
+
+    monkeypatch.setattr(outcomes, "scores", counted)
+    keys = {"epochs": 3, "eval_period": 0}
+    records(config(**keys, delta_mode="true_value_baseline"))
+    assert asked == [("sort_inclusion_ordering_reward",)]
+    asked.clear()
+    modes = ("rewards", "optimal_baseline", "true_value_baseline")
+    records(*(config(**keys, delta_mode=mode, reward_fn="sort_distance_reward") for mode in modes))
+    assert asked == [("sort_distance_reward",)]
+
+
+def test_rewards_scored_in_pieces_are_those_scored_at_once(monkeypatch):
+    parts, _ = assemble([config(reward_fn=WEIGHTS)])
+    at_once = parts.shares[0].outcomes.task_rewards
+    monkeypatch.setattr(outcomes, "AT_ONCE", 100)
+    parts, _ = assemble([config(reward_fn=WEIGHTS)])
+    assert torch.equal(parts.shares[0].outcomes.task_rewards, at_once)
+    assert at_once.shape == (3, 125)
+
+
+def test_a_reward_of_ones_own_is_never_asked_for_every_response_there_is(tmp_path):
+    (tmp_path / "own.py").write_text("def points(prompt, response): return 1.0\n")
+    one = config(folder=tmp_path, reward_fn="own.py:points")
+    parts, state = assemble([one])
+    assert parts.shares[0].outcomes is None
+    with pytest.raises(ValueError, match="not asked for every response"):
+        true_values(parts, one, state, parts.shares[0], {})
+
+
+def test_memory_is_counted_so_that_a_sweep_splits_what_goes_through_every_response():
+    modes = ("leave_one_out_rewards", "true_value_baseline")
+    large = {"prompt_count": 6, "prompt_length": 4, "vocab_size": 10, "seeds": 40, "dtype": "float32"}
+    pulled = {"kl_coefficient": 0.1, "kl_placement": "reward"}
+    plain, true = (config(**large, delta_mode=mode) for mode in modes)
+    assert bytes_of(true) > 8 * bytes_of(plain)
+    assert bytes_of(config(**large, **pulled, delta_mode=modes[1])) > 5 * bytes_of(true)
+    pieces = [[Piece(str(n), {}, each) for n in range(20)] for each in (plain, true)]
+    assert [len(list(stacked(each, 1))) for each in pieces] == [1, 2]
