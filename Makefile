@@ -3,6 +3,7 @@
 # make bench  the speed of the trainer beside the yardstick's
 # make seeds  the lecture's configs over 32 seeds
 # make findings  the lecture's claims over 128 seeds: docs/findings.md and its pictures
+# make ground-truth  theory's statements, measured: docs/ground-truth.md and its pictures
 # make torture  runs that are killed at random instants, resumed, and compared byte by byte
 # make bench-keeping  what files and checkpoints cost
 # make test-ray  the sweep on a Ray cluster that loses a node (make test runs it too)
@@ -10,7 +11,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test test-ray torture format bench bench-many bench-keeping seeds findings clean
+.PHONY: demo test test-ray torture format bench bench-many bench-keeping seeds findings ground-truth clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -51,6 +52,9 @@ test-ray: $(INSTALLED)
 
 findings: $(INSTALLED)
 	$(BIN)/python docs/write_findings.py
+
+ground-truth: $(INSTALLED)
+	$(BIN)/python docs/write_ground_truth.py
 
 seeds: $(INSTALLED)
 	$(BIN)/python benchmarks/lecture_seeds.py

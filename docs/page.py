@@ -16,15 +16,16 @@ from pgrl_cli.statistics import bootstrap_interval, mean, share_interval
 
 
 class Page:
-    """The page's lines, and where runs and pictures go while it grows."""
+    """The page's lines, and where pictures go while it grows."""
 
-    def __init__(self, runs: Path, pictures: Path, seeds: int, draws: int | None, overrides: Sequence[str]):
-        self.runs, self.pictures, self.seeds, self.draws, self.overrides = runs, pictures, seeds, draws, overrides
+    folder: str
+    """Of the pictures, beside the page."""
+
+    def __init__(self, pictures: Path, seeds: int, overrides: Sequence[str]):
+        self.pictures, self.seeds, self.overrides = pictures, seeds, overrides
         self.lines: list[str] = []
         self.ran: list[str] = []
         """Commands that no block shows yet."""
-        self.names: dict[Path, str] = {}
-        """The shell variables that folders are shown as."""
 
     def say(self, *paragraphs: str) -> None:
         for paragraph in paragraphs:
@@ -37,16 +38,32 @@ class Page:
 
     def show(self) -> None:
         """The commands that ran since the last block, as they can be typed."""
-        self.lines += ["```sh", *self.ran, "```", ""]
+        if self.ran:
+            self.code("sh", self.ran)
         self.ran = []
 
+    def code(self, language: str, lines: Sequence[str]) -> None:
+        self.lines += [f"```{language}", *lines, "```", ""]
+
     def picture(self, name: str, alt: str) -> None:
-        self.lines += [f"![{alt}](findings/{name}.png)", ""]
+        self.lines += [f"![{alt}]({self.folder}/{name}.png)", ""]
 
     def table(self, header: list[str], rows: list[list[str]]) -> None:
         self.lines += ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
         self.lines += ["| " + " | ".join(row) + " |" for row in rows]
         self.lines.append("")
+
+
+class Findings(Page):
+    """A page that runs sweeps and configs, and says where the runs lie."""
+
+    folder = "findings"
+
+    def __init__(self, runs: Path, pictures: Path, seeds: int, draws: int | None, overrides: Sequence[str]):
+        super().__init__(pictures, seeds, overrides)
+        self.runs, self.draws = runs, draws
+        self.names: dict[Path, str] = {}
+        """The shell variables that folders are shown as."""
 
     def swept(self, name: str, *words: str, seeds: Sequence[int] | None = None) -> Path:
         """Run a sweep of configs/findings, on 0 to the page's number of seeds if no others are asked for."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from page import Page, arrays, cells, correlation, final, first, last, listed, mean_of, percents, share_of
+from page import Findings, arrays, cells, correlation, final, first, last, listed, mean_of, percents, share_of
 
 from pgrl_cli.folders import config_of
 from pgrl_cli.runs import Run
@@ -28,7 +28,7 @@ SURE = 0.9
 DELTAS = ("rewards", "centered_rewards", "normalized_rewards", "max_rewards")
 
 
-def deltas(page: Page) -> None:
+def deltas(page: Findings) -> None:
     folder = page.swept("deltas")
     page.drawn(folder, "deltas", "--by", "delta_mode")
     runs = [cells(folder)[f"delta_mode={mode}"] for mode in DELTAS]
@@ -51,11 +51,12 @@ def deltas(page: Page) -> None:
         f"Centered (A) against max (B): {best_only['sentence']}",
         "*A reading.* Raw rewards are never negative here, so they push every sampled response up, the bad ones a little less: they "
         "learn, but less. The group's mean takes that push away and leaves the comparison. Dividing by the group's standard "
-        "deviation weighs groups against each other, which on three prompts of like difficulty changes little.",
+        "deviation weighs groups against each other, which on three prompts of like difficulty changes little. What both do to one "
+        "rollout's gradient is measured in [ground truth](ground-truth.md), 1 and 2.",
     )
 
 
-def clip_and_kl(page: Page) -> None:
+def clip_and_kl(page: Findings) -> None:
     folder = page.swept("clip_and_kl")
     page.drawn(folder, "clip_and_kl", "--kind", "final")
     naive, _, _, narrow, pulled = cells(folder).values()
@@ -86,11 +87,12 @@ def clip_and_kl(page: Page) -> None:
         "*A reading.* The effective sample size, a share of the rollout, says how far ten small steps lead away from "
         "the policy that sampled: hardly anywhere, so there is little that a clip must hold back. One of 0.01 cuts "
         "tokens off all the same, most of them early, when steps still lead somewhere. The KL pulls towards a copy of "
-        "the policy that is refreshed every ten epochs: it sets no destination, it brakes.",
+        "the policy that is refreshed every ten epochs: it sets no destination, it brakes. What ten steps on one rollout bring with "
+        "each loss is measured in [ground truth](ground-truth.md), 9.",
     )
 
 
-def partial_credit(page: Page) -> None:
+def partial_credit(page: Findings) -> None:
     folder = page.swept("rewards")
     page.drawn(folder, "rewards", "--kind", "final", "--metric", "exact_match")
     data = {label.partition("=")[2]: arrays(run) for label, run in cells(folder).items()}
@@ -125,7 +127,7 @@ def partial_credit(page: Page) -> None:
     )
 
 
-def the_loss(page: Page) -> None:
+def the_loss(page: Findings) -> None:
     run = page.trained("train", "lecture/centered_clipped", f"seeds={page.seeds}")
     page.drawn(run, "the_loss")
     data = arrays(run)
@@ -157,7 +159,7 @@ def the_loss(page: Page) -> None:
     )
 
 
-def one_seed(page: Page) -> None:
+def one_seed(page: Findings) -> None:
     folder = page.swept("deltas")
     page.drawn(folder, "one_seed", "--kind", "profile", "--by", "delta_mode")
     ends = {mode: last(arrays(cells(folder)[f"delta_mode={mode}"]), "mean_reward") for mode in DELTAS}
@@ -208,7 +210,7 @@ def with_intervals(a: np.ndarray, b: np.ndarray, count: int, resamples: int = 40
     return [(share, *bounds[:, which]) for which, share in enumerate(ordered(a, b, count))]
 
 
-def really_sorts(page: Page) -> None:
+def really_sorts(page: Findings) -> None:
     fresh = range(FRESH, FRESH + page.seeds)
     names = {
         "really_sorts": "the lecture's budget and reward",
@@ -254,7 +256,7 @@ def sorting(data: dict[str, np.ndarray]) -> list[str]:
     return [mean_of(final(data, "solution_probability"), 3), share_of(sure)]
 
 
-def what_made_it_sort(page: Page) -> None:
+def what_made_it_sort(page: Findings) -> None:
     folder = page.swept("what_made_it_sort")
     page.drawn(folder, "what_made_it_sort", "--kind", "final", "--metric", "solution_probability")
     rows, probabilities = [], []
@@ -287,7 +289,7 @@ def what_made_it_sort(page: Page) -> None:
     )
 
 
-def from_240_samples(page: Page) -> None:
+def from_240_samples(page: Findings) -> None:
     folder = page.swept("what_made_240_sort", seeds=range(FRESH, FRESH + page.seeds))
     every = {label: arrays(run) for label, run in cells(folder).items()}
     whole, *others = ((final(data, "lowest_solution_probability") > SURE).mean() for data in every.values())
@@ -305,7 +307,7 @@ def from_240_samples(page: Page) -> None:
     )
 
 
-SECTIONS: list[Callable[[Page], None]] = [
+SECTIONS: list[Callable[[Findings], None]] = [
     deltas,
     clip_and_kl,
     partial_credit,
@@ -328,7 +330,7 @@ def main() -> None:
     arguments = parser.parse_intermixed_args()
     arguments.pictures.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        page = Page(Path(folder), arguments.pictures, arguments.seeds, arguments.draws, arguments.overrides)
+        page = Findings(Path(folder), arguments.pictures, arguments.seeds, arguments.draws, arguments.overrides)
         page.say(
             "# Findings",
             f"What the lecture's experiment says when it is run on {arguments.seeds} seeds instead of one. `make findings` writes this page "
