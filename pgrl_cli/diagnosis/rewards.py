@@ -84,7 +84,7 @@ def _correlation(population: Population) -> float | None:
     )
     product, *spreads = (population.mean(p).mean() for p in (right * rewards, right.square(), rewards.square()))
     deviations = [spread.sqrt() for spread in spreads]
-    for deviation, largest in zip(deviations, (1.0, population.task_rewards.abs().max()), strict=True):
+    for deviation, largest in zip(deviations, (1.0, population.task_rewards.abs().max().item()), strict=True):
         if deviation <= ROUNDING * torch.finfo(rewards.dtype).eps * largest:
             return None
     return (product / (deviations[0] * deviations[1])).item()

@@ -61,14 +61,14 @@ def _cells(found: Found, each: Mapping[str, Any], least: float) -> Iterator[str]
     )
     yield ratio(each["signal_to_noise"], errors.get("signal_to_noise"))
     yield NONE if has_no_gradient(found) else " ".join(f"{value:.2f}" for value in each["cosine"].values())
-    yield _needed(found, each["responses_needed"])
+    yield _needed(found, each["responses_needed"], _is_unseen(each))
     yield "yes" if each["exact"] else "no"
 
 
-def _needed(found: Found, responses: int | None) -> str:
+def _needed(found: Found, responses: int | None, is_unseen: bool) -> str:
     if responses is not None:
         return str(responses)
-    return NONE if has_no_gradient(found) else f"> {SEARCHED * found['subject']['group_size']}"
+    return NONE if has_no_gradient(found) or is_unseen else f"> {SEARCHED * found['subject']['group_size']}"
 
 
 def _legend(found: Found) -> str:
@@ -84,21 +84,29 @@ def _legend(found: Found) -> str:
 def _sentences(found: Found) -> Iterator[str]:
     modes = found["delta_modes"]
     if has_no_gradient(found):
-        yield from _without_truth(modes)
+        yield from _without_truth(modes, found["subject"]["exact"])
         return
     yield from _directions(modes)
+    if unseen := [mode for mode, each in modes.items() if _is_unseen(each)]:
+        yield f"The sample says nothing of {names(unseen)}: none of the groups that were drawn has a gradient."
     yield from _best(found)
 
 
-def _without_truth(modes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _is_unseen(each: Mapping[str, Any]) -> bool:
+    """Whether no group that was drawn has a gradient with a mode, though the truth has one."""
+    return each["scale"] is None and each["total_variance"] is None
+
+
+def _without_truth(modes: Mapping[str, Mapping[str, Any]], exact: bool) -> Iterator[str]:
+    where = "There is no true gradient here" if exact else "The sample shows no true gradient"
     least = NOISE * max((each["total_variance"] or 0.0 for each in modes.values()), default=0.0)
     still = [mode for mode, each in modes.items() if (each["total_variance"] or 0.0) <= least]
     if len(still) == len(modes):
-        yield "There is no true gradient here, and with no delta mode does a rollout have one."
+        yield f"{where}, and with no delta mode does a rollout have one."
         return
-    yield "There is no true gradient here: what a rollout's gradient shows is noise."
+    yield f"{where}: what a rollout's gradient shows is {'noise' if exact else 'lost in its noise'}."
     if still:
-        yield f"None, as it should be, has a rollout with {names(still)}."
+        yield f"None{', as it should be,' if exact else ''} has a rollout with {names(still)}."
 
 
 def _directions(modes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

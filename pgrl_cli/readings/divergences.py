@@ -11,6 +11,8 @@ OWN = "the run's own"
 FORWARD, REVERSE = "KL(policy ∥ reference)", "KL(reference ∥ policy)"
 NEAR = 1e-6
 """A cosine that is so close to 1 is 1."""
+NEARLY = 0.99
+"""A term with both cosines above it goes down both KLs, though along the gradient of neither."""
 SURE, CLOSE, DOUBTFUL = 2.0, 0.05, 0.3
 """Standard errors that a cosine may be off by; how much that may be of one that is 1, and of any other."""
 LEGEND = (
@@ -23,6 +25,7 @@ TOLD = {
     "reverse": f"down {REVERSE}",
     "nowhere": "nowhere",
     "up": "up both KLs",
+    "nearly": "nearly down both KLs, as the cosines say",
     "other": "along neither",
     "unknown": "in a direction that the sample does not tell",
 }
@@ -75,6 +78,10 @@ def _sentences(found: Found) -> Iterator[str]:
     if not found["truth"]["kl_forward"]:
         yield _of_no_kl(found)
         return
+    if _has_no_slope(found):
+        yield _of_no_slope(found)
+        yield from _of_values(found, "kl")
+        return
     yield from _of_directions(found, "kl")
     yield from _of_values(found, "kl")
     yield from _of_its_own(found)
@@ -90,9 +97,25 @@ def _of_no_kl(found: Found) -> str:
 
 
 def _sentences_of_sequences(found: Found) -> Iterator[str]:
-    if found["truth"]["kl_forward"]:
+    if not found["truth"]["kl_forward"]:
+        return
+    if not _has_no_slope(found):
         yield from _of_directions(found, "kl_sequence")
-        yield from _of_values(found, "kl_sequence")
+    yield from _of_values(found, "kl_sequence")
+
+
+def _has_no_slope(found: Found) -> bool:
+    """Whether a KL has no gradient, so that no term can point along it."""
+    return all(each["scale"] is None for placements in found["kl"].values() for each in placements.values())
+
+
+def _of_no_slope(found: Found) -> str:
+    if found["subject"]["exact"]:
+        return (
+            "A KL has no gradient here, though it is not zero: the policy is as certain as numbers can say. So no term "
+            "has a direction to be told."
+        )
+    return "The sample shows no gradient of a KL, so no term has a direction to be told."
 
 
 def kind_of(each: Mapping[str, Any], errors: Mapping[str, Any] | None) -> str:
@@ -107,7 +130,9 @@ def kind_of(each: Mapping[str, Any], errors: Mapping[str, Any] | None) -> str:
         return "both" if all(along) else "forward" if along[0] else "reverse"
     if any(perhaps) or max(doubts) > DOUBTFUL:
         return "unknown"
-    return "up" if forward < -doubts[0] and reverse < -doubts[1] else "other"
+    if forward < -doubts[0] and reverse < -doubts[1]:
+        return "up"
+    return "nearly" if min(forward, reverse) > NEARLY else "other"
 
 
 def _of_directions(found: Found, section: str) -> Iterator[str]:
@@ -150,8 +175,9 @@ def _of_values(found: Found, section: str) -> Iterator[str]:
         (right if is_right else off).append(name)
     parts = []
     if right:
-        least = min(right, key=lambda name: found[section][name]["loss"]["variance"])
-        quiet = f", {least} the least noisy" if len(right) > 1 else ""
+        variances = {name: found[section][name]["loss"]["variance"] for name in right}
+        least = [name for name in right if variances[name] <= min(variances.values()) + ROUNDING * known**2]
+        quiet = f", {names(least)} the least noisy" if len(least) < len(right) else ""
         seen = "" if found["subject"]["exact"] else " as far as the sample tells"
         parts.append(f"{names(right)} {'is' if len(right) == 1 else 'are'} unbiased{seen}{quiet}")
     parts += [f"{name} is off by {number(found[section][name]['loss']['bias'])} nats" for name in off]

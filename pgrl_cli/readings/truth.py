@@ -43,9 +43,14 @@ def _sentences(found: Found) -> Iterator[str]:
         f"The policy earns {points(expected)}, where {at_least}{points(most)} can be earned; its choice among "
         f"responses is as wide as one among {wide} equally likely ones (e to the power of the entropy)."
     )
-    if has_no_gradient(found):
+    if has_no_gradient(found) and not found["subject"]["exact"]:
+        yield (
+            f"The {found['subject']['responses_looked_at']:,} responses that were sampled to each prompt show no "
+            "gradient: what it is may be smaller than their noise, or come from responses that are not among them."
+        )
+    elif has_no_gradient(found):
         earns_all = most - expected <= AS_GOOD_AS * max(abs(most), abs(expected))
-        why = ", since whatever the policy answers earns the most" if earns_all and found["subject"]["exact"] else ""
+        why = ", since whatever the policy answers earns the most" if earns_all else ""
         yield f"The gradient is zero{why}: no estimator has anything to learn here."
     if truth["kl_forward"] == 0:
         yield "The policy is its reference: both KLs are zero."
