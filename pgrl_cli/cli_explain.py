@@ -77,7 +77,7 @@ def _lines_of_run(explanation: "Explanation") -> Iterator[str]:
     entry, findings = explanation.entry, explanation.findings
     yield legible(f"{entry.path}: {entry.status}, {explanation.epochs} of {explanation.facts.epochs} epochs")
     if not explanation.looked_at:
-        yield "too early to say: findings are looked for every ten epochs, and at the end"
+        yield _of_nothing(explanation)
         return
     yield "nothing stands out" if not findings else counted(len(findings), "finding")
     for finding in findings:
@@ -96,6 +96,16 @@ def _lines_of_run(explanation: "Explanation") -> Iterator[str]:
     width = max(len(each.kind.word) for each in explanation.looked_at)
     for each in others:
         yield f"  {each.kind.word:<{width}}  {_looked_at(each, explanation)}"
+
+
+def _of_nothing(explanation: "Explanation") -> str:
+    """Why nothing was looked at."""
+    from pgrl_cli.findings.course import LEAST
+
+    if explanation.facts.epochs < LEAST:
+        return f"too short to say: a run of less than {LEAST} epochs is not looked at"
+    why = "too little is written" if explanation.entry.status == "completed" else "too early"
+    return f"{why} to say: findings are looked for every ten epochs, and at the end"
 
 
 def _lines_of_sweep(sweep: Path, cells: Sequence[Cell]) -> Iterator[str]:

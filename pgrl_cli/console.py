@@ -111,7 +111,9 @@ def _told(error: Exception) -> str:
         return f"the run failed: {what}\n       what was finished is kept; the traceback is in {run.log_file}"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    return f"{type(error).__name__}: {error}"
+    from pgrl_cli.reward_calls import RewardError
+
+    return str(error) if isinstance(error, RewardError) else f"{type(error).__name__}: {error}"
 
 
 def _trace(debug: bool) -> None:

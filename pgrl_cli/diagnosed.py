@@ -49,8 +49,10 @@ def refuse_strangers(folder: Path) -> None:
         _refuse(folder / PAGE, _is_page)
         for name, _ in PICTURES.values():
             refuse_strange_picture(folder / name)
-    elif folder.exists() or folder.is_symlink():
-        raise ConfigError([Problem(f"{folder} is no folder", "--out")])
+        return
+    above = next(path for path in (folder, *folder.parents) if path.exists() or path.is_symlink())
+    if not above.is_dir():
+        raise ConfigError([Problem(f"{above} is no folder", "--out")])
 
 
 def _refuse(path: Path, is_own: Callable[[Path], bool]) -> None:

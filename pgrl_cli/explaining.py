@@ -77,6 +77,8 @@ def explained(path: Path) -> Explanation:
 
     Raises ConfigError for a folder without a config that can be read, and for a damaged line of its metrics.
     """
+    if not (path / "config.yaml").is_file():
+        raise ConfigError([Problem("has no config.yaml, without which its metrics say nothing", str(path))])
     config = resolve(layers_of("config.yaml", beside=path), begun=True).config
     facts = facts_of(config, apply(TASKS[config.task], {}, config.settings))
     findings, epochs = Findings(facts), 0

@@ -24,7 +24,7 @@ from pgrl_cli.equations.divergences import DIVERGENCES
 from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.experiment import run
 from pgrl_cli.readings import divergences, losses, page
-from pgrl_cli.readings.numbers import estimate, names, number, share
+from pgrl_cli.readings.numbers import estimate, names, number, points, share
 from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import Run
 
@@ -225,7 +225,7 @@ def test_sentences_of_baselines_name_the_quietest_and_ties(two_state: Found, cli
     same = deepcopy(clipped)
     same["spread"] |= {"rewards": 0.25, "centered": 0.25}
     assert told(same)["baselines"][-1].endswith(
-        "of the deltas is 0.250, whether each prompt's mean is taken away or not."
+        "of the deltas is 0.2500, whether each prompt's mean is taken away or not."
     )
 
 
@@ -246,6 +246,12 @@ def steps(*cosines: float, cut: float | None = None, error: float = 0.01) -> lis
 def test_where_a_clip_helps_is_worked_out(two_state: Found, clip: Any, free: Any, said: str) -> None:
     found = two_state | {"losses": {"unclipped": steps(*free), "clipped": steps(*clip, cut=0.1)}}
     assert losses.losses(found).sentences[0].startswith(said)
+
+
+def test_a_clip_that_cuts_everything_off_is_not_said_to_point_anywhere(two_state: Found) -> None:
+    found = two_state | {"losses": {"unclipped": steps(0.9, 0.8), "clipped": [*steps(0.9), *steps(0.0, cut=1.0)]}}
+    said = losses.losses(found).sentences[0]
+    assert said == "At step 2 the clip cuts everything off: the clipped loss stands still."
 
 
 def test_an_epoch_of_one_step_and_one_of_very_many_are_told_as_they_are(two_state: Found) -> None:
@@ -278,6 +284,7 @@ def test_every_kl_term_is_said_to_pull_where_it_pulls(clipped: Found) -> None:
         (0.9, 0.5, 0.1, "unknown"),
         (-0.3, -0.4, 0.01, "up"),
         (-0.3, -0.4, 0.3, "unknown"),
+        (0.9999, 0.9995, 0.0, "nearly"),
         (None, None, 0.0, "unknown"),
     ],
 )
@@ -304,6 +311,55 @@ def test_a_solved_policy_has_nothing_to_learn_and_no_estimator_is_praised(solved
     assert said["delta_modes"] == ["There is no true gradient here, and with no delta mode does a rollout have one."]
     assert "there is no noise to take away" in said["baselines"][0]
     assert said["losses"][-1] == "The expected reward stays at 6.5."
+
+
+def test_a_sample_without_a_gradient_does_not_say_that_there_is_none(sample: Found) -> None:
+    found = deepcopy(sample)
+    found["truth"]["gradient_norm"] = 0.0
+    found["baselines"]["none"]["total_variance"] = 0.0
+    found["reward"]["informative_groups"]["4"] = 0.0
+    said = told(found)
+    assert said["truth"][1].startswith("The sample does not tell the gradient from zero")
+    assert said["delta_modes"][0].startswith("The sample does not tell which way the true gradient points")
+    assert said["losses"][0] == "Before the first step the sample does not tell the true gradient."
+    assert said["baselines"][0] == "In this sample there is no noise that a baseline could take away."
+    assert "With this config's 4 it is none: all sampled responses to a prompt earn the same." in said["reward"]
+
+
+def test_a_mode_that_no_drawn_group_shows_has_no_numbers_and_is_named(clipped: Found) -> None:
+    found = deepcopy(clipped)
+    mode = found["delta_modes"]["optimal_baseline"] | {"exact": False, "responses_needed": None, "standard_error": {}}
+    unseen = dict.fromkeys(("scale", "off_direction", "total_variance", "signal_to_noise"))
+    found["delta_modes"]["optimal_baseline"] = mode | unseen
+    by = {reading.section: reading for reading in page.readings(found)}["delta_modes"]
+    row = next(row for row in by.rows if row[0] == "optimal_baseline")
+    assert [*row[1:5], *row[6:]] == ["-"] * 5 + ["no"]
+    assert any(line.startswith("No drawn group has an advantage with optimal_baseline") for line in by.sentences)
+
+
+def test_of_one_response_in_all_there_is_no_standard_deviation_and_no_complaint() -> None:
+    found = diagnosed_as("lecture/centered_clipped", "prompts=[[0]]", "vocab_size=1", "steps_per_epoch=2", epochs=1)
+    assert found["spread"] == {"rewards": None, "centered": None, "responses": 1}
+    assert not any("standard deviation" in line for line in told(found)["baselines"])
+
+
+def test_numbers_of_any_size_are_told_in_few_digits(two_state: Found) -> None:
+    found = deepcopy(two_state)
+    found["spread"] |= {"rewards": 7.2e29, "centered": 7.2e-31}
+    assert " falls from 7.2e+29 to 0 when " in told(found)["baselines"][-1]
+    assert points(-0.0) == "0"
+
+
+def test_a_wrong_response_that_never_comes_is_not_said_to_be_given(solved: Found) -> None:
+    assert solved["reward"]["prompts"][0]["best_wrong_probability"] == 0
+    assert not any("the policy gives the wrong" in line for line in told(solved)["reward"])
+
+
+def test_a_reward_that_fails_is_told_as_by_train(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def points(prompt, response):\n    return None\n")
+    code, out, err = pgrl("diagnose", "--config", "lecture/centered_clipped", "reward_fn=mine.py:points")
+    assert (code, out) == (1, "")
+    assert re.match(r"error: \S+/mine.py:1: the reward returned ", err)
 
 
 def test_rewards_that_never_differ_leave_noise_to_those_who_do_not_center() -> None:
@@ -458,7 +514,7 @@ def test_files_that_are_not_a_diagnosiss_stay_and_the_work_does_not_begin(tmp_pa
         assert f"{name}: is there, and was not " in err
         assert [path.name for path in folder.iterdir()] == [name]
         assert (folder / name).read_text() == text
-    assert pgrl(*words, str(folder / "kl.png" / "under"))[0] == 1
+    assert "kl.png is no folder" in pgrl(*words, str(folder / "kl.png" / "under"))[2]
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     assert "is no folder" in pgrl(*words, "link")[2]
 

@@ -156,7 +156,14 @@ def test_explain_says_what_stands_out_and_what_was_looked_at(settled):
     assert set(told["looked_at"]) >= {"deadlock", "local_optimum"}
 
 
-def test_explain_needs_no_status_and_no_end(spoilt):
+def test_a_run_that_is_too_short_is_not_said_to_be_early_and_a_lost_config_is_named_where_it_was(spoilt, tmp_path):
+    short = undrawn(tmp_path / "runs", epochs=2).folder.folder
+    assert "too short to say: a run of less than 5 epochs is not looked at" in pgrl("explain", str(short)).out
+    (spoilt / "config.yaml").unlink()
+    assert f"error: {spoilt}: has no config.yaml" in pgrl("explain", str(spoilt)).err
+
+
+def test_explain_needs_no_status_and_no_end(settled, spoilt):
     expected = told_again(spoilt)
     metrics = (spoilt / "metrics.jsonl").read_bytes()
     for damage in (b"", b'{"status": 5}', b'{"status": "completed", "findings": [1, {"kind": null}, "x"]}'):
@@ -169,6 +176,9 @@ def test_explain_needs_no_status_and_no_end(spoilt):
     assert explained(spoilt).epochs == 29
     (spoilt / "metrics.jsonl").write_bytes(b"".join(metrics.splitlines(keepends=True)[:27]))
     assert "too early to say" in pgrl("explain", str(spoilt)).out
+    torn = Path(shutil.copytree(spoilt, spoilt.parent / "torn"))
+    (torn / "status.json").write_bytes((settled / "status.json").read_bytes())
+    assert "too little is written to say" in pgrl("explain", str(torn)).out
     (spoilt / "metrics.jsonl").unlink()
     assert (explained(spoilt).epochs, told_again(spoilt)) == (0, [])
 

@@ -64,11 +64,12 @@ def _over_prompts(variances: list[Tensor]) -> float:
     return (torch.stack(variances).sum() / len(variances) ** 2).item()
 
 
-def spread(population: Population) -> dict[str, float]:
+def spread(population: Population) -> dict[str, float | None]:
     """The lecture's look at a baseline: the standard deviation (n-1) of all responses' deltas, each counted once.
 
-    Before and after the mean reward of each prompt's responses is taken away.
+    Before and after the mean reward of each prompt's responses is taken away; None where there is but one response.
     """
     rewards = population.rewards
     centered = rewards - rewards.mean(dim=-1, keepdim=True)
-    return {"rewards": rewards.std().item(), "centered": centered.std().item(), "responses": rewards.numel()}
+    before, after = (deltas.std().item() if deltas.numel() > 1 else None for deltas in (rewards, centered))
+    return {"rewards": before, "centered": after, "responses": rewards.numel()}

@@ -92,7 +92,7 @@ KINDS = (
             "a smaller learning_rate, for more epochs",
             "another seed",
         ),
-        absent="no entropy was measured",
+        absent="no entropy was measured, or there is but one token",
     ),
     Kind(
         "deadlock",

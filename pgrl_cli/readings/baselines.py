@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pgrl_cli.readings.deltas import NOISE
-from pgrl_cli.readings.numbers import are_level, counted, estimate, names, number, share
+from pgrl_cli.readings.numbers import ROUNDING, are_level, counted, estimate, names, number, share
 from pgrl_cli.readings.reading import Found, Reading, error_of
 
 SHORTER = "group_mean"
@@ -54,16 +54,20 @@ def _least(found: Found) -> Iterator[str]:
         for name, each in found["baselines"].items()
         if name != SHORTER and each["total_variance"] is not None
     }
-    none = known["none"]
+    none, exact = known["none"], found["subject"]["exact"]
     if none == 0:
-        yield "Without a baseline there is no noise to take away: no rollout has any gradient."
+        yield (
+            "Without a baseline there is no noise to take away: no rollout has any gradient."
+            if exact
+            else "In this sample there is no noise that a baseline could take away."
+        )
         return
     noise = NOISE * none
     least = min(known, key=lambda name: known[name])
     level = [name for name, variance in known.items() if are_level(variance, known[least]) or variance <= noise]
     told = names([TOLD.get(name, name) for name in level])
     if known[least] <= noise:
-        yield f"No noise is left with {told}."
+        yield f"No noise is left with {told}{'' if exact else ', as far as the sample tells'}."
     else:
         are = "is" if len(level) == 1 else "are level as"
         yield f"{told[0].upper()}{told[1:]} {are} the least noisy, with {share(known[least] / none)} of the variance."
@@ -89,8 +93,9 @@ def _spread(found: Found) -> Iterator[str]:
         f"With each of the {counted(spread['responses'], which)} counted once, the standard deviation (n-1) of the "
         "deltas"
     )
-    if are_level(before, after):
-        yield f"{told} is {before:.3f}, whether each prompt's mean is taken away or not."
+    first, then = number(before), number(after, ROUNDING * before)
+    if first == then:
+        yield f"{told} is {first}, whether each prompt's mean is taken away or not."
     else:
         falls = "falls" if after < before else "rises"
-        yield f"{told} {falls} from {before:.3f} to {after:.3f} when each prompt's mean is taken away."
+        yield f"{told} {falls} from {first} to {then} when each prompt's mean is taken away."

@@ -11,6 +11,8 @@ OWN = "the run's own"
 FORWARD, REVERSE = "KL(policy ∥ reference)", "KL(reference ∥ policy)"
 NEAR = 1e-6
 """A cosine that is so close to 1 is 1."""
+NEARLY = 0.99
+"""A term with both cosines above it goes down both KLs, though along the gradient of neither."""
 SURE, CLOSE, DOUBTFUL = 2.0, 0.05, 0.3
 """Standard errors that a cosine may be off by; how much that may be of one that is 1, and of any other."""
 LEGEND = (
@@ -27,6 +29,7 @@ TOLD = {
     "reverse": f"down {REVERSE}",
     "nowhere": "nowhere",
     "up": "up both KLs",
+    "nearly": "nearly down both KLs, as the cosines say",
     "other": "along neither",
     "unknown": "in a direction that the sample does not tell",
 }
@@ -114,7 +117,9 @@ def kind_of(each: Mapping[str, Any], errors: Mapping[str, Any] | None) -> str:
         return "both" if all(along) else "forward" if along[0] else "reverse"
     if any(perhaps) or max(doubts) > DOUBTFUL:
         return "unknown"
-    return "up" if forward < -doubts[0] and reverse < -doubts[1] else "other"
+    if forward < -doubts[0] and reverse < -doubts[1]:
+        return "up"
+    return "nearly" if min(forward, reverse) > NEARLY else "other"
 
 
 def _of_directions(found: Found, section: str) -> Iterator[str]:
@@ -157,8 +162,9 @@ def _of_values(found: Found, section: str) -> Iterator[str]:
         (right if is_right else off).append(name)
     parts = []
     if right:
-        least = min(right, key=lambda name: found[section][name]["loss"]["variance"])
-        quiet = f", {least} the least noisy" if len(right) > 1 else ""
+        variances = {name: found[section][name]["loss"]["variance"] for name in right}
+        least = [name for name in right if variances[name] <= min(variances.values()) + ROUNDING * known**2]
+        quiet = f", {names(least)} the least noisy" if len(least) < len(right) else ""
         seen = "" if found["subject"]["exact"] else " as far as the sample tells"
         parts.append(f"{names(right)} {'is' if len(right) == 1 else 'are'} unbiased{seen}{quiet}")
     parts += [f"{name} is off by {number(found[section][name]['loss']['bias'])} nats" for name in off]

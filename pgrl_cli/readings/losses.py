@@ -51,8 +51,10 @@ def _chosen(count: int) -> list[int]:
 
 
 def _sentences(found: Found, count: int) -> Iterator[str]:
-    if has_no_gradient(found) and found["subject"]["exact"]:
-        yield "Before the first step there is no true gradient to point along."
+    if has_no_gradient(found):
+        exact = found["subject"]["exact"]
+        told = "there is no true gradient to point along" if exact else "the sample does not tell the true gradient"
+        yield f"Before the first step {told}."
     if count == 1:
         yield "An epoch has one step here: a rollout is never stale, every ratio is 1, and a clip has nothing to do."
         return
@@ -72,17 +74,21 @@ def _sentences(found: Found, count: int) -> Iterator[str]:
 def _of_the_clip(clipped: Steps, unclipped: Steps) -> str:
     better: list[int] = []
     worse: list[int] = []
+    still = [place for place, clip in enumerate(clipped, start=1) if clip["clip_fraction"] == 1]
     for place, (clip, free) in enumerate(zip(clipped, unclipped, strict=True), start=1):
-        if None in (clip["cosine"], free["cosine"]):
+        if place in still or None in (clip["cosine"], free["cosine"]):
             continue
         if not are_level(clip["cosine"], free["cosine"], clip["standard_error"], free["standard_error"]):
             (better if clip["cosine"] > free["cosine"] else worse).append(place)
+    stops = f"At {_steps(still)} the clip cuts everything off: the clipped loss stands still. " if still else ""
+    if not better and not worse and still:
+        return stops.rstrip()
     if not better and not worse:
         cuts = any(step["clip_fraction"] for step in clipped)
         return "The clip makes no difference that these rollouts show." if cuts else "The clip never cuts anything off."
     helps = f"The clip helps at {_steps(better)}" if better else "The clip helps at no step"
     harms = f"; at {_steps(worse)} the clipped loss points farther from the truth than the unclipped" if worse else ""
-    return f"{helps}{harms}."
+    return f"{stops}{helps}{harms}."
 
 
 def _of_its_own(found: Found) -> Iterator[str]:

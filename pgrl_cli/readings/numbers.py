@@ -25,7 +25,7 @@ def number(value: float | None, least: float = 0.0, digits: int = 4) -> str:
 
 def points(value: float | None) -> str:
     """A reward: as short as it is."""
-    return NONE if value is None else f"{value:.4g}"
+    return NONE if value is None else f"{value + 0.0:.4g}"  # -0 is 0
 
 
 def ratio(value: float | None, error: float | None = None) -> str:

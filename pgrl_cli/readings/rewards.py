@@ -51,8 +51,8 @@ def _sentences(found: Found) -> Iterator[str]:
         yield f"The first {MOST_PROMPTS} of {len(prompts)} prompts; --json and --out have all."
     wrong = [each for each in prompts if each["best_wrong_response"] is not None]
     yield _of_loopholes(wrong, len(prompts), found["subject"]["exact"])
-    if wrong:
-        likely = max(wrong, key=lambda each: each["best_wrong_probability"])
+    likely = max(wrong, key=lambda each: each["best_wrong_probability"], default=None)
+    if likely is not None and likely["best_wrong_probability"] > 0:
         prompt, answer = (_spaced(likely[name], LONGER) for name in ("prompt", "best_wrong_response"))
         probability, earned = number(likely["best_wrong_probability"]), points(likely["best_wrong_reward"])
         yield (
@@ -110,17 +110,21 @@ def groups(found: Found) -> Reading:
         ),
         rows=tuple((each, share(value, errors.get(each)), observed.get(each, "")) for each, value in expected.items()),
         legend=LEGEND,
-        sentences=tuple(_sentences_of_groups(expected, size)),
+        sentences=tuple(_sentences_of_groups(expected, size, found["subject"]["exact"])),
     )
 
 
-def _sentences_of_groups(expected: Mapping[str, float], size: int) -> Iterator[str]:
+def _sentences_of_groups(expected: Mapping[str, float], size: int, exact: bool) -> Iterator[str]:
     if size == 1:
         yield "This config's groups are of one response: there is nothing to compare it with."
         return
     own = expected[str(size)]
     if own <= CERTAIN:
-        yield f"With this config's {size} it is none: all responses earn the same, and such a mode stands still."
+        if exact:
+            why = "all that the policy answers to a prompt earns the same, and such a mode stands still"
+        else:
+            why = "all sampled responses to a prompt earn the same"
+        yield f"With this config's {size} it is none: {why}."
         return
     told = f"With this config's {size} it is {share(own)}"
     half = next((each for each, value in expected.items() if int(each) > size and value >= HALF), None)
