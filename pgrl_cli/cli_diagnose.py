@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 FEWEST, MOST = 20, 100_000
 """Samples: fewer have no standard error to speak of."""
+MANY_PROMPTS = 20
+"""More take minutes."""
 NARROWEST = 20
 """Columns of a text; on a narrower screen its lines are broken anyhow."""
 Watch = Callable[[str], None]
@@ -121,7 +123,9 @@ def _trained(
     from pgrl_cli.diagnose import after, refuse_too_many
 
     ready = resolved_config(config, overrides).config
-    refuse_too_many(ready, samples)
+    count = refuse_too_many(ready, samples)
+    if prompts is None and count > MANY_PROMPTS:
+        note(f"all {count:,} prompts are looked at, each of which takes a while; --prompts 10 looks at the first ten")
     if seed is None and len(ready.run_seeds) > 1:
         note(f"of {len(ready.run_seeds)} seeds the first, {ready.run_seeds[0]}; --seed names another")
     return lambda watch: after(ready, epochs, seed, prompts, watch)

@@ -94,9 +94,14 @@ def diagnosis(
         return sections(subject, watch)
 
 
-def refuse_too_many(config: Config, samples: int | None = None) -> None:
-    """Refuse a config that needs a number of samples and has none: before it trains. Raises ConfigError."""
-    _refuse_too_many(apply(TASKS[config.task], {}, config.settings), samples, config.name)
+def refuse_too_many(config: Config, samples: int | None = None) -> int:
+    """Refuse a config that needs a number of samples and has none, before it trains; how many prompts it has.
+
+    Raises ConfigError.
+    """
+    task = apply(TASKS[config.task], {}, config.settings)
+    _refuse_too_many(task, samples, config.name)
+    return len(task.prompts)
 
 
 def _refuse_too_many(task: Task, samples: int | None, name: str) -> None:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from plots.shown import assert_readable
 from typer.testing import CliRunner
 
-from pgrl_cli import diagnose, diagnosed
+from pgrl_cli import cli_diagnose, diagnose, diagnosed
 from pgrl_cli.cli import app
 from pgrl_cli.config.layers import layers_from, layers_of
 from pgrl_cli.diagnosis import sections
@@ -360,6 +360,13 @@ def test_a_reward_that_fails_is_told_as_by_train(tmp_path: Path) -> None:
     code, out, err = pgrl("diagnose", "--config", "lecture/centered_clipped", "reward_fn=mine.py:points")
     assert (code, out) == (1, "")
     assert re.match(r"error: \S+/mine.py:1: the reward returned ", err)
+
+
+def test_of_many_prompts_it_is_said_that_they_take_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_diagnose, "MANY_PROMPTS", 1)
+    words = ["diagnose", "--config", "lecture/two_state", "--samples", "20"]
+    assert "note: all 2 prompts are looked at" in pgrl(*words)[2]
+    assert pgrl(*words, "--prompts", "1")[2] == ""
 
 
 def test_rewards_that_never_differ_leave_noise_to_those_who_do_not_center() -> None:

@@ -33,6 +33,10 @@ class Kind:
 def share(value: float) -> str:
     """A share as per cent, with as many digits as tell it from all and from nothing."""
     percent = 100 * value
+    if 0 < percent < 0.01:
+        return "< 0.01 %"
+    if 99.95 <= percent < 100:
+        return "> 99.9 %"
     if 0 < percent < 1 or 99 < percent < 100:
         return f"{percent:.2g} %" if percent < 50 else f"{percent:.1f} %"
     return f"{percent:.0f} %"

@@ -140,7 +140,7 @@ KINDS = (
         "the KL holds the policy back",
         strong_kl,
         _forces,
-        means="the pull towards the reference is as strong as what the rewards ask for: they balance, and the reward "
+        means="the pull towards the reference is as strong as what the rewards ask for, or stronger, and the reward "
         "stays where it is",
         helps=(
             "a smaller kl_coefficient",

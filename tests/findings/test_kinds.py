@@ -5,6 +5,7 @@ import pytest
 from findings.looking import kinds, looked, trained
 
 from pgrl_cli.findings import KINDS, Facts
+from pgrl_cli.findings.kinds import share
 from pgrl_cli.tasks.two_state import PAYMENTS
 
 NAIVE, CLIPPED, UNCLIPPED = "lecture/centered_naive", "lecture/centered_clipped", "lecture/centered_unclipped"
@@ -172,3 +173,14 @@ def test_one_evaluation_below_the_best_is_no_hacking():
     ]
     sure = {"exact_match": fall, "solution_probability": 0.6}  # the likeliest answer changed, and hardly anything else
     assert looked(facts, 40, mean_reward=rising, **sure).all() == []
+
+
+def test_shares_near_none_and_all_are_said_of_neither():
+    assert [share(value) for value in (0.0, 2e-42, 0.004, 0.994, 0.99999, 1.0)] == [
+        "0 %",
+        "< 0.01 %",
+        "0.4 %",
+        "99.4 %",
+        "> 99.9 %",
+        "100 %",
+    ]
