@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,6 @@ def main(asked: socket.socket) -> None:
     for name in IMPORTED:
         importlib.import_module(name)
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for the children
     begin, (out, err, status) = _begun(asked)
     child = os.fork()
     if child:
@@ -146,10 +146,12 @@ def _begun(asked: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """In the process that waits for a new child: what that is to be, and its files."""
     while True:
         message, files, *_ = socket.recv_fds(asked, 1 << 20, 3)
+        with suppress(ChildProcessError):  # so that their time counts as ours
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
         if not message:
             os._exit(0)
         if os.fork() == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             asked.close()
             return json.loads(message), files
         for file in files:
