@@ -95,7 +95,9 @@ def _refuse_both_or_none(config: str | None, words: list[str], after: int | None
         named = next((word for word in words if "=" not in word), None)
         what = "name what to look at" if named is None else f"put --config, or --run, before {short(named)}"
         example = f"pgrl diagnose --config {short(named or 'lecture/centered_clipped')}"
-        message = f"{what}: {example} (`pgrl config ls` lists the shipped ones), or a run, --run latest"
+        message = (
+            f"{what}: {example} (`pgrl config ls` lists the shipped ones), or a run, --run {short(named or 'latest')}"
+        )
         raise ConfigError([Problem(message, "--config is missing")])
     if run is None:
         return

@@ -1,13 +1,15 @@
 """`pgrl explain`: what stands out in a run or in a sweep's cells, what it means, and what usually helps."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pgrl_cli.config.problems import ConfigError, Problem, legible, listed
-from pgrl_cli.console import failures_told, note, print_json, say
+from pgrl_cli.console import failures_told, note, out, print_json, say
 from pgrl_cli.readings.numbers import counted
 
 if TYPE_CHECKING:
@@ -40,13 +42,25 @@ def explain(
             if as_json:
                 print_json({"sweep": str(path), "cells": [{"cell": label} | each.as_json() for label, each in cells]})
             else:
-                say(*_lines_of_sweep(path, cells))
+                say(*_in_width(_lines_of_sweep(path, cells)))
             return
         explanation = explained(path)
         if as_json:
             print_json(explanation.as_json())
         else:
-            say(*_lines_of_run(explanation))
+            say(*_in_width(_lines_of_run(explanation)))
+
+
+def _in_width(lines: Iterable[str]) -> Iterator[str]:
+    """Lines as a terminal takes them: longer ones broken, and set in behind their labels; elsewhere as they are."""
+    console = out()
+    for line in lines:
+        if not console.is_terminal or len(line) <= console.width:
+            yield line
+            continue
+        label = re.match(r"\s*(\S+\s{2,})?", line)
+        inset = min(label.end() if label else 0, console.width // 3)
+        yield from wrap(line, console.width, subsequent_indent=" " * inset)
 
 
 def _explained_cells(sweep: Path) -> Iterator[Cell]:

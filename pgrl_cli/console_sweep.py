@@ -35,7 +35,8 @@ def sweep_progress(name: str, silent: bool) -> Iterator[Callable[["Standing", "F
             console.print(STOPPING, markup=False)
         at_its_end = standing.done == standing.cells
         now = 10 if at_its_end else min(int(10 * standing.share), 9)
-        if not silent and now > tenths and (at_its_end or time.monotonic() - last >= PAUSE):
+        told = now > tenths and not standing.stopping  # a cell that stops counts as done
+        if not silent and told and (at_its_end or time.monotonic() - last >= PAUSE):
             tenths, last = now, time.monotonic()
             console.print(_standing_line(standing), markup=False)
 
@@ -57,7 +58,8 @@ def _sweep_bar(name: str) -> Iterator[Callable[["Standing", "Failure | None"], N
             if standing.stopping and not bar.finished and task not in told:
                 told.add(task)
                 console.print(STOPPING, markup=False, highlight=False)
-            bar.update(task, completed=standing.share, description=_standing_line(standing))
+            if not standing.stopping:  # a cell that stops counts as done
+                bar.update(task, completed=standing.share, description=_standing_line(standing))
 
         yield watch
 

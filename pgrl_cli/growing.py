@@ -124,6 +124,11 @@ class Lines:
         self._stack.close()
 
 
+def told_of(positions: Mapping[str, Position]) -> dict[str, dict[str, Any]]:
+    """Positions as JSON holds them."""
+    return {name: {"bytes": position.bytes, "sha256": position.sha256} for name, position in positions.items()}
+
+
 def positions_of(told: Any) -> dict[str, Position]:
     """Positions as a checkpoint holds them. Raises Damaged where they are none."""
     try:

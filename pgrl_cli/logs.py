@@ -1,5 +1,6 @@
 """A record told for eyes (train.log) and for machines (samples.jsonl)."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -69,6 +70,8 @@ def spaced(tokens: Any) -> str:
 
 def typical(value: Any) -> float:
     """A number of one run; of a stack the mean over the runs that have one."""
+    if np.ndim(value) == 0:
+        return float(value) if math.isfinite(value) else math.nan
     return float(np.nanmean(value)) if np.isfinite(value).any() else float("nan")
 
 

@@ -15,7 +15,7 @@ from pgrl_cli.config import Config
 from pgrl_cli.epochs import PLAIN, epochs_of
 from pgrl_cli.findings import Facts, Finding, Findings
 from pgrl_cli.fingerprints import fingerprint
-from pgrl_cli.growing import Damaged, Lines, Position, positions_of
+from pgrl_cli.growing import Damaged, Lines, Position, positions_of, told_of
 from pgrl_cli.plots.run import Gathered, draw, title_of
 from pgrl_cli.reward_calls import RewardError
 from pgrl_cli.runs import Run
@@ -125,7 +125,7 @@ class Notebook:
     def kept(self) -> dict[str, Any]:
         """What a checkpoint must know of these runs: nothing in it depends on the time."""
         assert self._lines is not None
-        files = {name: asdict(position) for name, position in self._lines.positions.items()}
+        files = told_of(self._lines.positions)
         failures = {str(place): told for place, told in sorted(self.fates.failures.items())}
         told = {"config": self.fingerprint, "epochs": self.config.epochs, "files": files}
         return told | {"failures": failures, "skipped": self.fates.skipped}
@@ -198,7 +198,7 @@ class Notebook:
 
     def facts(self) -> dict[str, Any]:
         """What status.json says beside the status."""
-        files = {name: asdict(position) for name, position in self._files.items()}
+        files = told_of(self._files)
         told = {"started": self.started, "finished": runs.now(), "segment": self.segment, **asdict(self.summary())}
         return told | ({"files": files} if files else {})
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from by_hand import run_folder
 from hostile.doors import PLAIN, pgrl
+from rich.console import Console
 from typer.testing import CliRunner
 
-from pgrl_cli import experiment, resuming, runs
+from pgrl_cli import cli_explain, experiment, resuming, runs
 from pgrl_cli import sweep as sweeps
 from pgrl_cli.cli import app
 from pgrl_cli.config.layers import layers_from
@@ -260,3 +261,18 @@ def test_explain_refuses_what_is_no_run(tmp_path, monkeypatch):
     said = pgrl("explain", "bare")
     assert said.code == 2
     assert "magic" in said.err
+
+
+def test_on_a_terminal_long_lines_are_broken_and_set_in_behind_their_labels(monkeypatch):
+    narrow = Console(force_terminal=True, width=40)
+    monkeypatch.setattr(cli_explain, "out", lambda: narrow)
+    told = ["  means    it nearly always gives the same answers, and they are not the best", "short"]
+    lines = list(cli_explain._in_width(told))
+    assert lines == [
+        "  means    it nearly always gives the",
+        "           same answers, and they are",
+        "           not the best",
+        "short",
+    ]
+    monkeypatch.setattr(cli_explain, "out", lambda: Console(force_terminal=False, width=40))
+    assert list(cli_explain._in_width(told)) == told

@@ -85,11 +85,11 @@ KINDS = (
         local_optimum,
         _settled_on,
         means="it nearly always gives the same answers, and they are not the best: what it no longer samples it cannot "
-        "learn, so that more epochs mostly change nothing",
+        "learn, so that more epochs alone mostly change nothing",
         helps=(
-            "an entropy bonus that fades (entropy_coefficient with entropy_decay: linear)",
+            "an entropy bonus that fades (findings/really_sorts: entropy_coefficient 0.4, entropy_decay linear)",
             "more num_responses",
-            "a smaller learning_rate, for more epochs",
+            "a smaller learning_rate",
             "another seed",
         ),
         absent="no entropy was measured, or there is but one token",

@@ -88,8 +88,9 @@ def _legend(found: Found) -> str:
     return (
         "Scale: the expected gradient's part along the true one, in lengths of that; across: the share of it that "
         "points elsewhere. Cosine: of one rollout's gradient to the true one, over "
-        f"{subject['rollouts']:,} sampled rollouts. "
-        f"Needed: responses to each prompt, to be as accurate as the best is with {subject['group_size']}."
+        f"{subject['rollouts']:,} sampled rollouts (0 for one without any gradient). Needed: responses to each prompt, "
+        f"to be as accurate as the best is with {subject['group_size']}, found with sampled groups where there are "
+        "many. All of it is of one step at this policy: where training ends is another question."
     ) + (" What is not exact was sampled; ± is its standard error." if sampled else "")
 
 
