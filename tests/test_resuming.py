@@ -459,8 +459,10 @@ def test_of_two_that_go_on_with_one_run_one_wins_and_the_other_says_so(tmp_path,
     before = metrics.stat().st_size
     winner = Child(["-m", "pgrl_cli", "train", "--resume", str(broken.folder), "-q"])
     wait_until(lambda: metrics.stat().st_size > before)
+    winner.send_signal(signal.SIGSTOP)  # or it would have ended before the other begins
     with pytest.raises(InUse, match="in use by another process"):
         resuming.resume(resuming.asked_for(broken, []))
+    winner.send_signal(signal.SIGCONT)
     told = winner.communicate(timeout=120)
     assert winner.returncode == 0, told
     assert same(whole, broken)
@@ -587,7 +589,7 @@ def test_a_signal_in_the_middle_of_an_epoch_goes_back_to_the_last_whole_one(tmp_
 
 def test_more_signals_while_a_run_stops_change_nothing(tmp_path):
     words = ["train", "-c", "lecture/centered_clipped", "epochs=100000", "--runs-dir", str(tmp_path)]
-    child = Child(["-m", "pgrl_cli", *words])
+    child = subprocess.Popen(torture.pgrl(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for_epochs(tmp_path, child)
     for _ in range(6):
         child.send_signal(signal.SIGTERM)
