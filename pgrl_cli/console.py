@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from pgrl_cli.config.problems import ConfigError, legible, short
+from pgrl_cli.stopping import one_stop
 
 if TYPE_CHECKING:
     from pgrl_cli.cells import Sweep
@@ -63,6 +64,12 @@ def err() -> Console:
 @contextmanager
 def failures_told(debug: bool) -> Iterator[None]:
     """Turn errors into a few lines and an exit code; with --debug also into a traceback."""
+    with one_stop(), _errors_told(debug):
+        yield
+
+
+@contextmanager
+def _errors_told(debug: bool) -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of numbers beyond any use, drawn as far as they can be

@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE = 1.0
 """Seconds that an epoch may take to end after a signal, before it is broken off."""
+LEAVING = threading.Event()
+"""Whether a signal has made somebody leave, who is on the way out by now."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -57,6 +59,7 @@ class Stop:
     def leave(self, number: int) -> NoReturn:
         """Stop here. Raises Stopped."""
         self.leaving = True
+        LEAVING.set()
         raise Stopped(number)
 
 
@@ -65,9 +68,28 @@ def raising() -> Iterator[None]:
     """While it is entered, SIGTERM and SIGHUP raise Stopped, as SIGINT raises KeyboardInterrupt."""
 
     def stop(number: int, _: FrameType | None) -> None:
+        LEAVING.set()
         raise Stopped(number)
 
     with _handled(stop, [number for number in ASKING if number != signal.SIGINT]):
+        yield
+
+
+@contextmanager
+def one_stop() -> Iterator[None]:
+    """While it is entered, a signal that asks to stop raises Stopped (SIGINT KeyboardInterrupt), unless one has done so
+    before: how to go on can then be told in peace.
+    """
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if LEAVING.is_set():
+            return
+        if number == signal.SIGINT:
+            signal.default_int_handler(number, frame)
+        raise Stopped(number)
+
+    LEAVING.clear()
+    with _handled(stop, ASKING):
         yield
 
 

@@ -15,7 +15,7 @@ from nursery import Child, finished
 from processes import wait_until
 from said import pgrl
 
-from pgrl_cli import keeper, notebook, resuming, runs, sampling
+from pgrl_cli import keeper, notebook, resuming, runs, sampling, summary
 from pgrl_cli.config import ConfigError
 from pgrl_cli.config.layers import layers_from
 from pgrl_cli.experiment import Interrupted, RunFailed, run
@@ -267,7 +267,7 @@ def test_a_run_of_an_older_version_keeps_the_metrics_that_its_lines_have(tmp_pat
     new = "expected_zero_variance_groups"
     with monkeypatch.context() as older:
         older.setattr(measures, "EVALUATED", tuple(name for name in measures.EVALUATED if name != new))
-        older.setattr(notebook, "EVALUATED", measures.EVALUATED)
+        older.setattr(summary, "EVALUATED", measures.EVALUATED)
         older.setattr(
             trainer, "evaluated", lambda *given: {n: m for n, m in measures.evaluated(*given).items() if n != new}
         )

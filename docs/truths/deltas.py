@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from pgrl_cli.plots.style import QUIET, save
+from pgrl_cli.readings.deltas import accuracy
 from truths.asking import LECTURE, ROUNDING, Truths, below, middle, numbers, percent, rows_of
 from truths.pictures import draw_ages, draw_line, grid, looks_of, named, plain_numbers
 
@@ -15,6 +16,16 @@ TRAINED = "epochs of training"
 
 def of_mode(diagnoses: np.ndarray, mode: str, what: str) -> np.ndarray:
     return numbers(diagnoses, "delta_modes", mode, what)
+
+
+def accuracies_of(diagnoses: np.ndarray, mode: str) -> np.ndarray:
+    """What the terminal tells of a mode, from its scale's direction and its signal to noise."""
+
+    def told(diagnosis: dict[str, Any]) -> float:
+        found = accuracy(diagnosis["delta_modes"][mode])
+        return np.nan if found is None else found[0]
+
+    return np.vectorize(told, otypes=[float])(diagnoses)
 
 
 def centering(page: Truths) -> None:
@@ -99,7 +110,7 @@ def dividing(page: Truths) -> None:
     sizes = page.asked(LECTURE, "num_responses=$SIZE", "--after", "0", SIZE=SIZES)
     ages = page.of_ages()
     across = of_mode(ages, "normalized_rewards", "off_direction")
-    accuracies = [of_mode(ages, mode, "accuracy") for mode in ("centered_rewards", "normalized_rewards")]
+    accuracies = [accuracies_of(ages, mode) for mode in ("centered_rewards", "normalized_rewards")]
     by = np.median(accuracies[1] / accuracies[0], axis=1)
     page.section(
         "2. Dividing by the standard deviation bends the gradient; one rollout is about as accurate with it as without",
@@ -113,13 +124,13 @@ def dividing(page: Truths) -> None:
             page.ages,
             [percent(row) for row in across],
             [middle(row) for row in of_mode(ages, "normalized_rewards", "scale")],
-            *[[middle(row) for row in accuracy] for accuracy in accuracies],
+            *[[middle(row) for row in mode] for mode in accuracies],
         ),
     )
     few, many = (sizes[which]["delta_modes"]["normalized_rewards"]["off_direction"] for which in (0, -1))
     worst = across.max()
     page.say(
-        "Accuracy is the part of a rollout's gradient that lies along the true one, by the root mean square of its length: 1 without any "
+        "Accuracy is the expected gradient's part along the true one, by the root mean square length of a rollout's: 1 without any "
         f"error. That of normalized by that of centered rewards has at every age a median within {100 * np.abs(by - 1).max():.0f} % of 1.",
         f"With {SIZES[0]} responses {100 * few:.1f} % lies across, with {SIZES[-1]} {100 * many:.1f} % (seed 7, before training). No number of "
         f"responses averages that out: with the most that is seen here, {100 * worst:.0f} %, an estimate without any noise would have an "

@@ -65,7 +65,7 @@ def staleness(page: Truths) -> None:
     )
     page.say(
         "*A reading.* One step already moves many ratios by more than 0.01. Tokens that went as they should get no gradient any more; "
-        "what is left is the others, and these point away from the truth. The reward still grows because Adam remembers the steps "
+        "what is left is the others, and these point away from the truth at first, later nowhere in particular. The reward still grows because Adam remembers the steps "
         "before. A clip pays where a rollout says little and steps are large enough to believe all of it: with two responses at ten times the "
         "rate it keeps the unluckiest policies from gaining next to nothing. Over a whole training with the lecture's rate none of this "
         "makes a clear difference at the end ([findings](findings.md), 2).",
