@@ -13,7 +13,7 @@ from torch import Tensor
 from pgrl_cli.diagnosis.errors import mean_error, pseudo_values, quotient_error
 from pgrl_cli.diagnosis.moments import Advantage, Moments, all_but_rounding
 from pgrl_cli.diagnosis.population import BATCHES, NUMBERS_AT_ONCE
-from pgrl_cli.diagnosis.subject import slices
+from pgrl_cli.pieces import slices
 
 FEW_KINDS = 256
 """Classes whose products are cheaper to keep than to work out for each group."""

@@ -93,9 +93,13 @@ def visible(mode: Function) -> tuple[str, ...] | None:
 
 
 def moments(population: Population, names: Sequence[str]) -> list[Moments]:
-    """Each prompt's, by classes that agree in what is named."""
-    prompts = range(len(population.responses))
-    return [_summed(population, prompt, *_kinds(population, prompt, names)) for prompt in prompts]
+    """Each prompt's, by classes that agree in what is named; worked out once for a population."""
+    found: list[Moments] | None = population.summed.get(tuple(names))
+    if found is None:
+        prompts = range(len(population.responses))
+        found = [_summed(population, prompt, *_kinds(population, prompt, names)) for prompt in prompts]
+        population.summed[tuple(names)] = found
+    return found
 
 
 def most_kinds(population: Population, names: Sequence[str]) -> int:

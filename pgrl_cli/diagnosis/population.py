@@ -1,15 +1,17 @@
 """The responses to each prompt and how likely each is: all there are, or a sample that stands for them."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import repeat
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from pgrl_cli.diagnosis.subject import Subject, slices
+from pgrl_cli.diagnosis.subject import Subject
 from pgrl_cli.equations.averages import masked
 from pgrl_cli.equations.categorical import log_probs_of, score_squares
+from pgrl_cli.pieces import slices
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import joined
 
@@ -44,6 +46,8 @@ class Population:
     """Whether it is the policy itself that draws them so."""
     others: "Population | None" = None
     """What the reference drew, where these are a sample."""
+    summed: dict[tuple[str, ...], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The moments that were asked for, by what their classes agree in: each takes a pass over all scores."""
 
     @property
     def rewards(self) -> Tensor:

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from pgrl_cli.diagnosis.population import NUMBERS_AT_ONCE, Population
-from pgrl_cli.diagnosis.subject import Subject, slices
+from pgrl_cli.diagnosis.subject import Subject
 from pgrl_cli.equations.averages import masked, response_sum
 from pgrl_cli.equations.categorical import score_squares
 from pgrl_cli.equations.losses import naive
+from pgrl_cli.pieces import slices
 from pgrl_cli.policies.stack import joined
 from pgrl_cli.registry import Function, apply
 

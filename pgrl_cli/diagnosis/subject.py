@@ -1,6 +1,5 @@
 """What is diagnosed: a policy in the middle of its training, with everything that trains it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -69,9 +68,3 @@ class Subject:
     def uniforms(self, purpose: str, *shape: int) -> Tensor:
         """Numbers in [0, 1) for a purpose of the diagnosis."""
         return self.parts.uniforms(f"diagnosis: {purpose}", 0, *shape)
-
-
-def slices(total: int, size: int) -> Iterator[slice]:
-    """Consecutive stretches of at most so many."""
-    size = max(1, size)
-    return (slice(begin, min(begin + size, total)) for begin in range(0, total, size))

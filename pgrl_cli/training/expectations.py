@@ -1,11 +1,10 @@
 """Measures of a policy that are no estimates: expectations over every response there is."""
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
 from pgrl_cli.equations.attempts import all_equal
+from pgrl_cli.pieces import slices
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import of_runs
 from pgrl_cli.training.outcomes import MOST_RESPONSES, Outcomes
@@ -29,7 +28,7 @@ def expected_zero_variance_groups(parts: Parts, group_size: int, policy: Policy)
     if not parts.stacked:
         return _share(policy.every_probability(task.prompts, every), known[0][1], group_size)
     found = torch.full((len(parts.seeds),), torch.nan, device=parts.device, dtype=parts.dtype)
-    for runs in _pieces(len(parts.seeds), every.shape[:-1].numel()):
+    for runs in slices(len(parts.seeds), AT_ONCE // every.shape[:-1].numel()):
         responses = every.expand(runs.stop - runs.start, *every.shape)
         probabilities = of_runs(policy, runs).every_probability(task.prompts, responses)
         for of_share, outcomes in known:
@@ -42,9 +41,3 @@ def expected_zero_variance_groups(parts: Parts, group_size: int, policy: Policy)
 def _share(probabilities: Tensor, outcomes: Outcomes, group_size: int) -> Tensor:
     """Of the prompts' groups, how many are expected to be of one kind: probabilities [... prompt response] -> [...]."""
     return all_equal(probabilities, outcomes.kinds, group_size).mean(dim=-1).clamp(max=1)
-
-
-def _pieces(runs: int, numbers: int) -> Iterator[slice]:
-    """The runs of a stack, so many at a time that their numbers fit."""
-    size = max(1, AT_ONCE // numbers)
-    return (slice(begin, min(begin + size, runs)) for begin in range(0, runs, size))
