@@ -52,7 +52,7 @@ class Trained:
     @torch.no_grad()
     def probabilities(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """Of whole responses [prompt response token]: [prompt response]."""
-        return self.state.policy.log_probs(prompts, responses).double().sum(dim=-1).exp()
+        return self.state.policy.response_log_probs(prompts, responses).double().exp()
 
     def rewards(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """The task's reward [prompt response], weighted as the config says. Raises RewardError."""

@@ -73,8 +73,8 @@ class Population:
         Exact where these are all responses; of a sample, self-normalised importance weights, which serve only a policy
         that draws no response much more often.
         """
-        alone = self.exact and self.mask is None  # then no weight that underflows stands in the way
-        weights = log_probs.exp() if alone else self.weights * (log_probs - self.log_probs).exp()
+        # of all responses there are, no weight that underflows stands in the way
+        weights = log_probs.exp() if self.exact else self.weights * (log_probs - self.log_probs).exp()
         return replace(self, weights=weights / weights.sum(dim=-1, keepdim=True), own=False)
 
     def of_reference(self) -> "Population":
@@ -138,8 +138,8 @@ def sampled(subject: Subject) -> Population:
 @torch.no_grad()
 def _population(subject: Subject, responses: Tensor, exact: bool) -> Population:
     found = [_known(subject, responses[:, some]) for some in _stretches(subject, responses.shape[1])]
-    drawn, log_probs, reference_log_probs, squares = (torch.cat(column, dim=1) for column in zip(*found, strict=True))
-    weights = drawn.exp() if exact else torch.full_like(log_probs, 1 / responses.shape[1])
+    log_probs, reference_log_probs, squares = (torch.cat(column, dim=1) for column in zip(*found, strict=True))
+    weights = log_probs.exp() if exact else torch.full_like(log_probs, 1 / responses.shape[1])
     return Population(
         subject=subject,
         responses=responses,
@@ -158,17 +158,14 @@ def _stretches(subject: Subject, count: int) -> Iterator[slice]:
     return slices(count, NUMBERS_AT_ONCE // (len(task.prompts) * task.response_length * task.vocab_size))
 
 
-def _known(subject: Subject, responses: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """log pi of all that is drawn, then log pi, log ref and the squared score of whole responses: [prompt response].
-
-    Responses that differ only behind their end are one response, and are drawn as several.
-    """
+def _known(subject: Subject, responses: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """log pi, log ref and the squared score of whole responses: [prompt response]."""
     mask = subject.parts.task.mask(responses)
     vocab_log_probs = subject.policy.vocab_log_probs(subject.prompts, responses)
     log_probs = log_probs_of(responses, vocab_log_probs)
     reference_log_probs = whole(subject.reference, subject.prompts, responses, mask)
     squares = masked(score_squares(responses, vocab_log_probs), mask).sum(dim=-1)
-    return log_probs.sum(dim=-1), masked(log_probs, mask).sum(dim=-1), reference_log_probs, squares
+    return masked(log_probs, mask).sum(dim=-1), reference_log_probs, squares
 
 
 def whole(policy: Policy, prompts: Tensor, responses: Tensor, mask: Tensor | None) -> Tensor:

@@ -88,11 +88,8 @@ def _truth(population: Population, copies: Policy) -> tuple[Tensor, Tensor]:
     subject = population.subject
     count = next(copies.parameters()).shape[0]
     responses = population.responses.expand(count, *population.responses.shape)
-    if population.exact:
-        weights = whole(copies, subject.prompts, responses, None).exp()
-    else:
-        log_probs = whole(copies, subject.prompts, responses, population.mask)
-        weights = population.weights * (log_probs - population.log_probs).exp()
+    log_probs = whole(copies, subject.prompts, responses, population.mask)
+    weights = log_probs.exp() if population.exact else population.weights * (log_probs - population.log_probs).exp()
     values = population.mean(population.rewards)[:, None]
     objective = (weights * (population.rewards - values)).sum(dim=-1).mean(dim=-1)
     gradients = torch.autograd.grad(objective.sum(), list(copies.parameters()))

@@ -3,7 +3,7 @@
 values, mask [... prompt response token] -> [...]. A token outside the mask counts for nothing, even if it is NaN;
 without a mask (None) every token counts. The weight of a token in a response of L tokens, among N responses:
 token_mean 1/(all tokens), response_mean 1/(N L), response_sum 1/N, budget_mean 1/(N budget). A response without any
-token adds nothing, but is one of the N.
+token, as of a group that was dropped, is none of the N.
 """
 
 import torch
@@ -34,13 +34,13 @@ def response_mean(values: Tensor, mask: Mask) -> Tensor:
     if mask is None:
         return token_mean(values, None)
     lengths = mask.sum(dim=-1).clamp(min=1)
-    return (masked(values, mask).sum(dim=-1) / lengths).mean(dim=(-2, -1))
+    return (masked(values, mask).sum(dim=-1) / lengths).sum(dim=(-2, -1)) / _responses(mask)
 
 
 def response_sum(values: Tensor, mask: Mask) -> Tensor:
     """The sum over a response's tokens, averaged over responses: what a sequence's log-probability is."""
     kept = masked(values, mask)
-    return _total(kept) / kept.shape[-3:-1].numel()
+    return _total(kept) / (kept.shape[-3:-1].numel() if mask is None else _responses(mask))
 
 
 def budget_mean(values: Tensor, mask: Mask, *, token_budget: Positive) -> Tensor:
@@ -54,6 +54,11 @@ def budget_mean(values: Tensor, mask: Mask, *, token_budget: Positive) -> Tensor
 def masked(values: Tensor, mask: Mask) -> Tensor:
     """Values where the mask is true, exactly 0 elsewhere: NaN times zero would be NaN."""
     return values if mask is None else torch.where(mask.bool(), values, 0.0)
+
+
+def _responses(mask: Tensor) -> Tensor:
+    """How many responses have any token: [...]."""
+    return mask.any(dim=-1).sum(dim=(-2, -1)).clamp(min=1)
 
 
 def _total(values: Tensor) -> Tensor:

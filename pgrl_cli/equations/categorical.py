@@ -71,6 +71,22 @@ def inverse_cdf(vocab_log_probs: Tensor, uniforms: Tensor) -> Tensor:
     return (cdf <= threshold).sum(dim=-1).clamp(max=vocab_log_probs.shape[-1] - 1)
 
 
+def until_end(tokens: Tensor, end: int | None) -> Tensor | None:
+    """Which tokens [... token] belong to a response: those up to its first end token, which belongs to it.
+
+    None where nothing ends a response: all of them do.
+    """
+    if end is None:
+        return None
+    ends = tokens == end
+    return ends.cumsum(dim=-1) - ends.long() == 0
+
+
+def closed(tokens: Tensor, end: int | None) -> Tensor:
+    """Responses [... token] with nothing but the end token behind their first one."""
+    return tokens if end is None else tokens.masked_fill((tokens == end).cumsum(dim=-1) > 0, end)
+
+
 def bounded(log_ratios: Tensor) -> Tensor:
     """Log-ratios, held where exponentiating them is safe.
 

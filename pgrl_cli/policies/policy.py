@@ -9,7 +9,15 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from pgrl_cli.equations.categorical import inverse_cdf, joint_probabilities, log_probs_of, log_softmax
+from pgrl_cli.equations.averages import masked
+from pgrl_cli.equations.categorical import (
+    closed,
+    inverse_cdf,
+    joint_probabilities,
+    log_probs_of,
+    log_softmax,
+    until_end,
+)
 
 Normals = Callable[..., Tensor]
 """Draws standard normal numbers (float64) of the shape it is given: what a policy's parameters start from."""
@@ -17,6 +25,11 @@ Normals = Callable[..., Tensor]
 
 class Policy(nn.Module, ABC):
     """A causal policy: the logits of a token depend on the prompt and on the tokens before it."""
+
+    def __init__(self, end: int | None = None):
+        """Of the token that ends a response; None where all have one length."""
+        super().__init__()
+        self.end = end
 
     @abstractmethod
     def logits(self, prompts: Tensor, responses: Tensor) -> Tensor:
@@ -27,7 +40,10 @@ class Policy(nn.Module, ABC):
 
     @abstractmethod
     def respond(self, prompts: Tensor, uniforms: Tensor | None) -> Tensor:
-        """The responses that uniform numbers [... prompt response token] fall on; without any, the greedy one."""
+        """The responses that uniform numbers [... prompt response token] fall on; without any, the greedy one.
+
+        Behind the first end token there is nothing but itself.
+        """
 
     def vocab_log_probs(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """log pi over the whole vocabulary, of the shape of `logits`."""
@@ -37,9 +53,13 @@ class Policy(nn.Module, ABC):
         """log pi [... prompt response token] of the responses' tokens."""
         return log_probs_of(responses, self.vocab_log_probs(prompts, responses))
 
+    def response_log_probs(self, prompts: Tensor, responses: Tensor) -> Tensor:
+        """log pi [... prompt response] of whole responses, up to their end."""
+        return masked(self.log_probs(prompts, responses), until_end(responses, self.end)).sum(dim=-1)
+
     def every_probability(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """pi [... prompt response] of all responses there are, in the order of `Task.every_response`."""
-        return self.log_probs(prompts, responses).sum(dim=-1).exp()
+        return self.response_log_probs(prompts, responses).exp()
 
 
 class PositionwisePolicy(Policy):
@@ -54,7 +74,14 @@ class PositionwisePolicy(Policy):
 
     def respond(self, prompts: Tensor, uniforms: Tensor | None) -> Tensor:
         logits = self.decode(prompts)
-        return logits.argmax(dim=-1) if uniforms is None else inverse_cdf(log_softmax(logits), uniforms)
+        tokens = logits.argmax(dim=-1) if uniforms is None else inverse_cdf(log_softmax(logits), uniforms)
+        return closed(tokens, self.end)
+
+    def response_log_probs(self, prompts: Tensor, responses: Tensor) -> Tensor:
+        """log pi [... prompt response] of whole responses, up to their end."""
+        return masked(self.log_probs(prompts, responses), until_end(responses, self.end)).sum(dim=-1)
 
     def every_probability(self, prompts: Tensor, responses: Tensor) -> Tensor:
+        if self.end is not None:
+            return super().every_probability(prompts, responses)
         return joint_probabilities(self.vocab_log_probs(prompts, responses).squeeze(-3))

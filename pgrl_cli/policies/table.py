@@ -18,7 +18,7 @@ class TablePolicy(PositionwisePolicy):
     prompts: Tensor
 
     def __init__(self, task: Task):
-        super().__init__()
+        super().__init__(task.end)
         different = list(dict.fromkeys(map(tuple, task.prompts.tolist())))
         known = task.prompts if len(different) == len(task.prompts) else task.prompts.new_tensor(different)
         self.register_buffer("prompts", known, persistent=False)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pgrl_cli.equations.categorical import closed, until_end
 from pgrl_cli.registry import Table
 
 MOST_ENUMERATED = 2**20
@@ -23,20 +24,45 @@ class Task:
     held_out: Tensor
     """Token ids [prompt token] never trained on; there may be none."""
     vocab_size: int
+    """How many tokens a response may be written with: their ids are 0, 1, ..."""
     response_length: int
+    """Tokens of a response: of each, or, where there is an end token, at most."""
     solutions: Callable[[Tensor], Tensor]
     """prompts [prompt token] -> a right response to each, [prompt token]; it earns every reward's maximum."""
     rewards: Table
-    """prompts [prompt token], responses [... prompt response token] -> [... prompt response]; first the default."""
+    """prompts [prompt token], responses [... prompt response token] -> [... prompt response]; first the default.
+
+    A process reward pays token by token: its answer is [... prompt response token], 0 behind a response's end.
+    """
+    end: int | None = None
+    """The token that ends a response; behind it there is nothing but itself. None where all have one length."""
+    pad: int | None = None
+    """The id that fills shorter prompts up, from the left: the one behind the vocabulary; it is read and never written.
+    None where all prompts have one length."""
+    symbols: tuple[str, ...] = ()
+    """How each token of the vocabulary is written; none where tokens are numbers."""
+    right: Callable[[Tensor, Tensor], Tensor] | None = None
+    """What `is_right` asks where a prompt may have several right answers."""
+
+    @property
+    def input_size(self) -> int:
+        """How many ids a prompt may hold."""
+        return self.vocab_size if self.pad is None else self.pad + 1
 
     @property
     def response_count(self) -> int:
         """How many responses there are to a prompt."""
-        return self.vocab_size**self.response_length
+        if self.end is None:
+            return self.vocab_size**self.response_length
+        written = self.vocab_size - 1  # tokens that end nothing
+        return sum(written**length for length in range(self.response_length + 1))
 
     @property
     def response_count_told(self) -> str:
         """The same as it is written: 5^3 = 125; of very many the power alone."""
+        if self.end is not None:
+            power = f"more than {self.vocab_size - 1}^{self.response_length}"
+            return power if self.response_count >= LEGIBLE else f"{self.response_count:,}"
         power = f"{self.vocab_size}^{self.response_length}"
         return power if self.response_count >= LEGIBLE else f"{power} = {self.response_count:,}"
 
@@ -48,17 +74,46 @@ class Task:
         if self.response_count > MOST_ENUMERATED:
             told = f"There are {self.response_count_told} responses to a prompt"
             raise ValueError(f"{told}; at most {MOST_ENUMERATED:,} can be listed.")
-        powers = [self.vocab_size**place for place in reversed(range(self.response_length))]
-        numbers = torch.arange(self.response_count, device=self.prompts.device)
-        return numbers[:, None] // torch.tensor(powers, device=numbers.device) % self.vocab_size
+        every = torch.zeros(1, 0, dtype=torch.long, device=self.prompts.device)
+        for _ in range(self.response_length):
+            every = self._with_a_token_in_front(every)
+        return every
+
+    def _with_a_token_in_front(self, shorter: Tensor) -> Tensor:
+        """All responses of one token more: [response token] -> [response token]."""
+        count, length = shorter.shape
+        tokens = torch.arange(self.vocab_size, device=shorter.device)
+        counts = torch.full_like(tokens, count)
+        if self.end is not None:
+            counts[self.end] = 1
+        rest = [shorter if token != self.end else shorter.new_full((1, length), token) for token in tokens.tolist()]
+        return torch.cat([tokens.repeat_interleave(counts)[:, None], torch.cat(rest)], dim=-1)
 
     def mask(self, responses: Tensor) -> Tensor | None:
-        """Which tokens [... prompt response token] belong to the response; None where all do, as in fixed lengths."""
-        return None
+        """Which tokens [... prompt response token] belong to the response; None where all do, as in fixed lengths.
+
+        The first end token belongs to it: a policy must learn to write it.
+        """
+        return until_end(responses, self.end)
+
+    def ended(self, responses: Tensor) -> Tensor:
+        """Which responses [... token] came to an end, and were not cut off: bool [...]."""
+        if self.end is None:
+            return torch.ones(responses.shape[:-1], dtype=torch.bool, device=responses.device)
+        return (responses == self.end).any(dim=-1)
 
     def is_right(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """Which responses [... prompt response token] are the right answer: bool [... prompt response]."""
-        return (responses == self.solutions(prompts)[:, None, :]).all(dim=-1)
+        if self.right is not None:
+            return self.right(prompts, responses)
+        return (closed(responses, self.end) == self.solutions(prompts)[:, None, :]).all(dim=-1)
+
+    def text(self, tokens: Tensor) -> str:
+        """A prompt or a response [token] as it is written: 17+25=, without padding and what lies behind its end."""
+        kept = [token for token in tokens.tolist() if token != self.pad]
+        if self.end in kept:
+            kept = kept[: kept.index(self.end) + 1]
+        return "".join(self.symbols[token] for token in kept) if self.symbols else " ".join(map(str, kept))
 
 
 def score(values: Tensor) -> Tensor:

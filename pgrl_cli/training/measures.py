@@ -178,7 +178,7 @@ def solution_probabilities(parts: Parts, policy: Policy) -> Tensor:
     solutions = parts.task.solutions(prompts)[:, None, :]
     if parts.stacked:
         solutions = solutions.expand(len(parts.seeds), *solutions.shape)
-    return policy.log_probs(prompts, solutions).sum(dim=-1).squeeze(-1).exp()
+    return policy.response_log_probs(prompts, solutions).squeeze(-1).exp()
 
 
 @torch.no_grad()

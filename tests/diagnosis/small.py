@@ -17,7 +17,7 @@ from training.lecture import config
 from pgrl_cli.assembly import assemble
 from pgrl_cli.diagnosis.population import enumerated
 from pgrl_cli.diagnosis.subject import Subject
-from pgrl_cli.equations.categorical import inverse_cdf
+from pgrl_cli.equations.categorical import closed, inverse_cdf
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import frozen_copy
 from pgrl_cli.tasks.task import Task
@@ -33,8 +33,8 @@ def double(values):
 class Chain(Policy):
     """Two tokens, the second of which depends on the first: first [... prompt vocab], second [... vocab vocab]."""
 
-    def __init__(self, first, second):
-        super().__init__()
+    def __init__(self, first, second, end=None):
+        super().__init__(end)
         self.first, self.second = nn.Parameter(double(first)), nn.Parameter(double(second))
 
     def logits(self, prompts, responses):
@@ -48,18 +48,10 @@ class Chain(Policy):
         for place in range(2):
             vocab_log_probs = self.vocab_log_probs(prompts, tokens)[..., place, :]
             tokens[..., place] = inverse_cdf(vocab_log_probs, uniforms[..., place])
-        return tokens
+        return closed(tokens, self.end)
 
 
-class Ended(Task):
-    """A task whose responses end with their first END."""
-
-    def mask(self, responses):
-        ended = (responses == END).cumsum(dim=-1) - (responses == END).long()
-        return ended == 0
-
-
-def task_of(points, length, kind=Task):
+def task_of(points, length, end=None):
     """A prompt for each row of points, which say what each response earns; right are those that earn most."""
     points = double(points)
     vocab = round(points.shape[1] ** (1 / length))
@@ -75,7 +67,7 @@ def task_of(points, length, kind=Task):
         return torch.stack([places // vocab ** (length - 1 - t) % vocab for t in range(length)], dim=-1)
 
     prompts = torch.arange(len(points))[:, None]
-    return kind(prompts, prompts[:0], vocab, length, best, {"paid": points_of})
+    return Task(prompts, prompts[:0], vocab, length, best, {"paid": points_of}, end=end)
 
 
 def subject_of(world=None, actor=None, reference=None, samples=64, seed=5, **keys):
@@ -134,6 +126,7 @@ class Bandit(Policy):
 
 
 CHAIN = Chain([[0.4, -0.9, 0.2], [1.1, 0.3, -0.5]], [[1.5, -1.0, 0.3], [-0.7, 0.9, 0.4], [0.2, -1.4, 1.2]])
+ENDING_CHAIN = Chain(CHAIN.first.detach(), CHAIN.second.detach(), END)
 CHAIN_POINTS = ((5.0, 0.0, 1.0, 2.0, 8.0, 0.0, 1.0, 1.0, 3.0), (0.0, 2.0, 2.0, 4.0, 0.0, 0.0, 1.0, 7.0, 2.0))
 ENDED_POINTS = ((5.0, 5.0, 5.0, 2.0, 8.0, 0.0, 1.0, 1.0, 3.0), (0.5, 0.5, 0.5, 4.0, 0.0, 0.0, 1.0, 7.0, 2.0))
 """What is after an END earns nothing."""
@@ -146,7 +139,7 @@ def chains(**keys):
 
 def ended(**keys):
     """The same with responses that end."""
-    return subject_of(task_of(ENDED_POINTS, 2, Ended), frozen_copy(CHAIN), **keys)
+    return subject_of(task_of(ENDED_POINTS, 2, END), frozen_copy(ENDING_CHAIN), **keys)
 
 
 def sorters(**keys):
@@ -165,7 +158,7 @@ class Answer:
 
     tokens: tuple[int, ...]
     chance: float
-    """That just these tokens are drawn, those after an end among them."""
+    """That it is drawn."""
     log_prob: float
     reference_log_prob: float
     reward: float
@@ -183,10 +176,14 @@ def rows(policy, subject, prompt, tokens, temperature=1.0):
     return torch.log_softmax(logits / temperature, dim=-1)
 
 
+def kept(task, tokens):
+    """The places up to a response's first end."""
+    return set(range(len(tokens))) if task.end not in tokens else set(range(tokens.index(task.end) + 1))
+
+
 def counting(subject, tokens):
     """The places of a response's tokens that count."""
-    mask = subject.parts.task.mask(torch.tensor(tokens)[None, None])
-    return [t for t in range(len(tokens)) if mask is None or mask[0, 0, t]]
+    return sorted(kept(subject.parts.task, tuple(tokens)))
 
 
 def log_prob(policy, subject, prompt, tokens, temperature=1.0):
@@ -206,8 +203,12 @@ def gradient_of(value, policy):
 
 
 def every_tokens(subject):
+    """All responses there are: behind an end there is nothing but itself."""
     task = subject.parts.task
-    return list(product(range(task.vocab_size), repeat=task.response_length))
+    every = product(range(task.vocab_size), repeat=task.response_length)
+    return [
+        tokens for tokens in every if all(tokens[t] == task.end for t in set(range(len(tokens))) - kept(task, tokens))
+    ]
 
 
 def answers(subject, temperature=1.0):
@@ -230,7 +231,7 @@ def answer(subject, prompt, tokens, temperature):
     asked = subject.prompts[prompt : prompt + 1]
     return Answer(
         tokens=tokens,
-        chance=math.exp(sum(cold[t, token].item() for t, token in enumerate(tokens))),
+        chance=math.exp(sum(cold[t, tokens[t]].item() for t in counting(subject, tokens))),
         log_prob=value.item(),
         reference_log_prob=log_prob(subject.reference, subject, prompt, tokens).item(),
         reward=paid(subject, prompt, tokens),
@@ -246,14 +247,13 @@ def expectation(subject, function, policy=None):
     total = 0.0
     for prompt in prompts_of(subject):
         for tokens in every_tokens(subject):
-            table = rows(policy, subject, prompt, tokens)
-            chance = sum(table[t, token] for t, token in enumerate(tokens)).exp()
+            chance = log_prob(policy, subject, prompt, tokens).exp()
             total = total + chance * function(prompt, tokens)
     return total / len(subject.prompts)
 
 
 def expected_reward(subject, policy=None):
-    """As a differentiable sum; of a response that ends, what comes after has no part in the policy's gradient."""
+    """As a differentiable sum."""
     return expectation(subject, lambda prompt, tokens: paid(subject, prompt, tokens), policy)
 
 

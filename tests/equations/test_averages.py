@@ -9,14 +9,14 @@ from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.registry import apply
 
 LENGTHS = [1, 2, 4, 0]
-"""Of four responses, seven tokens in all; the last response is masked as a whole."""
+"""Of four responses, seven tokens in all; the last is masked as a whole, and so it is none of them."""
 MASK = torch.tensor([[token < length for token in range(4)] for length in LENGTHS])
 BUDGET = 8.0
 WEIGHTS = {
     "token_mean": [1 / 7, 1 / 7, 1 / 7, 0],
-    "response_mean": [1 / 4, 1 / 8, 1 / 16, 0],
-    "response_sum": [1 / 4, 1 / 4, 1 / 4, 0],
-    "budget_mean": [1 / 32, 1 / 32, 1 / 32, 0],
+    "response_mean": [1 / 3, 1 / 6, 1 / 12, 0],
+    "response_sum": [1 / 3, 1 / 3, 1 / 3, 0],
+    "budget_mean": [1 / 24, 1 / 24, 1 / 24, 0],
 }
 """The weight of each token of a response, by mode."""
 any_average = pytest.mark.parametrize("name", AVERAGES)
