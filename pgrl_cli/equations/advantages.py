@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from pgrl_cli.equations.groups import centered, refuse_a_group_of_one, z_scores
+from pgrl_cli.equations.returns import gae as gae  # token by token, and looked for here
+from pgrl_cli.equations.returns import n_step as n_step
+from pgrl_cli.equations.returns import process_rewards as process_rewards
+from pgrl_cli.equations.returns import reward_to_go as reward_to_go
 from pgrl_cli.registry import compares_responses, table
-
-EPSILON = 1e-5
-"""Added to a group's standard deviation, as in the lecture."""
 
 
 def rewards(rewards: Tensor) -> Tensor:
@@ -28,9 +30,8 @@ def centered_rewards(rewards: Tensor) -> Tensor:
     The mean contains the response itself, so the expected gradient is (G-1)/G times the true one for groups of
     G responses. Dr. GRPO's advantage (Liu et al., 2025, "Understanding R1-Zero-like training", section 3.2).
     """
-    _refuse_a_group_of_one(rewards)
-    equal = rewards.amax(dim=-1, keepdim=True) == rewards.amin(dim=-1, keepdim=True)
-    return torch.where(equal, 0.0, rewards - rewards.mean(dim=-1, keepdim=True))
+    refuse_a_group_of_one(rewards.shape[-1])
+    return centered(rewards)
 
 
 @compares_responses
@@ -40,11 +41,8 @@ def normalized_rewards(rewards: Tensor) -> Tensor:
     The standard deviation has n-1 in the denominator and 1e-5 added, as in the lecture. No unit.
     GRPO: Shao et al., 2024, "DeepSeekMath", section 4.1.2.
     """
-    centered = centered_rewards(rewards)
-    largest = centered.abs().amax(dim=-1, keepdim=True)  # taken out, so that no square overflows
-    squares = torch.where(largest > 0, centered / largest, 0.0).square()
-    deviation = largest * (squares.sum(dim=-1, keepdim=True) / (rewards.shape[-1] - 1)).sqrt()
-    return centered / (deviation + EPSILON)
+    refuse_a_group_of_one(rewards.shape[-1])
+    return z_scores(rewards)
 
 
 def max_rewards(rewards: Tensor) -> Tensor:
@@ -73,9 +71,9 @@ def optimal_baseline(rewards: Tensor, score_squares: Tensor) -> Tensor:
     one. Greensmith et al., 2004, "Variance reduction techniques for gradient estimates in reinforcement learning",
     JMLR 5, where the score is that of the parameters; here it is that of the logits.
     """
-    centered = centered_rewards(rewards)
-    largest = centered.abs().amax(dim=-1, keepdim=True)  # taken out, so that no product overflows
-    parts = torch.where(largest > 0, centered / largest, 0.0)
+    distances = centered_rewards(rewards)
+    largest = distances.abs().amax(dim=-1, keepdim=True)  # taken out, so that no product overflows
+    parts = torch.where(largest > 0, distances / largest, 0.0)
     weights = _sum_of_others(score_squares)
     weighted = _sum_of_others(score_squares * parts) / weights
     plain = _sum_of_others(parts) / (rewards.shape[-1] - 1)
@@ -101,11 +99,6 @@ def _vanishing(dtype: torch.dtype) -> float:
     """Weights up to which their products with rewards may lose digits."""
     limits = torch.finfo(dtype)
     return limits.tiny / limits.eps
-
-
-def _refuse_a_group_of_one(rewards: Tensor) -> None:
-    if rewards.shape[-1] < 2:
-        raise ValueError("A group of one response has no other response to be compared with.")
 
 
 ADVANTAGES = table(
