@@ -5,7 +5,9 @@ table, beside a user's own file (`own_rewards`).
 """
 
 from pgrl_cli.registry import table
+from pgrl_cli.tasks.arithmetic import addition, multiplication
+from pgrl_cli.tasks.copying import copy, reverse
 from pgrl_cli.tasks.sorting import sorting
 from pgrl_cli.tasks.two_state import two_state
 
-TASKS = table(sorting, two_state)
+TASKS = table(sorting, two_state, copy, reverse, addition, multiplication)

@@ -43,6 +43,8 @@ class Task:
     """How each token of the vocabulary is written; none where tokens are numbers."""
     right: Callable[[Tensor, Tensor], Tensor] | None = None
     """What `is_right` asks where a prompt may have several right answers."""
+    overlong_margin: int | None = None
+    """Over how many of a response's last tokens the penalty for length grows; None where all have one length."""
 
     @property
     def input_size(self) -> int:
@@ -114,6 +116,31 @@ class Task:
         if self.end in kept:
             kept = kept[: kept.index(self.end) + 1]
         return "".join(self.symbols[token] for token in kept) if self.symbols else " ".join(map(str, kept))
+
+
+def is_process_reward(points: Tensor, responses: Tensor) -> bool:
+    """Whether a reward has paid responses [... prompt response token] token by token, and not each as a whole."""
+    return points.ndim == responses.ndim
+
+
+def total(points: Tensor, responses: Tensor) -> Tensor:
+    """What each response has earned, [... prompt response], of a reward that paid whole responses or their tokens."""
+    return points.sum(dim=-1) if is_process_reward(points, responses) else points
+
+
+def by_token(points: Tensor, responses: Tensor, mask: Tensor | None) -> Tensor:
+    """What each token has earned, [... prompt response token]; what a whole response earned is paid at its last token.
+
+    The mask [... prompt response token] says which tokens belong to a response; None: all do.
+    """
+    if is_process_reward(points, responses):
+        return points
+    last = torch.zeros_like(responses, dtype=torch.bool)
+    if mask is None:
+        last[..., -1] = True
+    else:
+        last.scatter_(-1, mask.sum(dim=-1, keepdim=True) - 1, True)
+    return torch.where(last, points.unsqueeze(-1), 0.0)  # a product would make NaN of a NaN's neighbours
 
 
 def score(values: Tensor) -> Tensor:
