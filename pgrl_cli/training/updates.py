@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pgrl_cli.registry import Fraction, Function, NonNegative, Positive, needs, table
+from pgrl_cli.training.parts import Number, column
 
 GIVEN = ("parameters", "gradient", "learning_rate", "count")
 
@@ -104,6 +105,18 @@ def sgd(
     """Gradient descent, with momentum if asked for (Polyak, 1964)."""
     velocities.mul_(momentum).add_(gradient)
     parameters.sub_(velocities * learning_rate)
+
+
+def clipped_by_norm(gradient: Tensor, norm: Tensor, max_gradient_norm: Number) -> Tensor:
+    """The gradient, shortened to the largest norm where it is longer; each run's own.
+
+    gradient [... parameter], norm [...] of it, max_gradient_norm a number or one per run -> [... parameter]. Up to the
+    largest norm not a bit changes; nor does a gradient whose norm is not finite, which has no direction to keep.
+    Pascanu et al., 2013, "On the difficulty of training recurrent neural networks", algorithm 1.
+    """
+    largest = column(max_gradient_norm, axes=0)
+    scale = torch.where((norm > largest) & norm.isfinite(), largest / norm, 1.0)
+    return gradient * scale.unsqueeze(-1)
 
 
 def moments_of(update: Function) -> list[str]:
