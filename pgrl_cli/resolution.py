@@ -337,7 +337,9 @@ class _Resolution:
         """A critic on the policy's own body moves it, which an update that bounds its KL cannot allow."""
         if values["critic"] == "shared" and not has_rate(values["optimizer"]) and self.fine("critic", "optimizer"):
             optimizer = values["optimizer"]
-            message = f"came 'shared', but optimizer {optimizer} bounds how far the policy moves, and so would the critic"
+            message = (
+                f"came 'shared', but optimizer {optimizer} bounds how far the policy moves, and so would the critic"
+            )
             self.tell("critic", f"{message}; write critic: separate")
 
     def check_kl_level(self, values: Mapping[str, Any]) -> None:

@@ -10,9 +10,9 @@ from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.equations.divergences import DIVERGENCES
 from pgrl_cli.equations.losses import LOSSES
+from pgrl_cli.equations.values import VALUE_TARGETS
 from pgrl_cli.policies import POLICIES
 from pgrl_cli.policies.heads import CRITICS
-from pgrl_cli.equations.values import VALUE_TARGETS
 from pgrl_cli.registry import Knob, Table, knobs, needs
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.training.updates import FIRST_ORDER, OPTIMIZERS

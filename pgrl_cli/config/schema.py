@@ -117,7 +117,7 @@ class Config(BaseModel):
     when_unfilled: Literal["fewer", "fill"] = "fewer"
     """After the last round: train on the groups there are, or fill up with groups that would be dropped."""
     micro_batch: Count | None = None
-    """Prompts whose gradient is worked out at once; it changes memory and time, and no gradient. All unless it says so."""
+    """Prompts whose gradient is worked out at once: less memory, and the same gradient. All unless it says so."""
     optimizer: str = "adam"
     """What turns gradients into steps."""
     learning_rate: Positive = 1e-3

@@ -10,11 +10,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from pgrl_cli.equations.baselines import (
+    batch_normalized_rewards,
+    greedy_baseline,
+    moving_average_baseline,
+    old_policy_baseline,
+)
 from pgrl_cli.equations.groups import centered, refuse_a_group_of_one, z_scores
-from pgrl_cli.equations.returns import gae as gae  # token by token, and looked for here
-from pgrl_cli.equations.returns import n_step as n_step
-from pgrl_cli.equations.returns import process_rewards as process_rewards
-from pgrl_cli.equations.returns import reward_to_go as reward_to_go
+from pgrl_cli.equations.returns import gae, n_step, process_rewards, reward_to_go
 from pgrl_cli.registry import compares_responses, table
 
 
@@ -109,4 +112,12 @@ ADVANTAGES = table(
     leave_one_out_rewards,
     optimal_baseline,
     true_value_baseline,
+    moving_average_baseline,
+    old_policy_baseline,
+    greedy_baseline,
+    batch_normalized_rewards,
+    reward_to_go,
+    n_step,
+    gae,
+    process_rewards,
 )

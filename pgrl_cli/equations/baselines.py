@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pgrl_cli.equations.groups import z_scores
-from pgrl_cli.registry import Fraction, remembers, table
+from pgrl_cli.registry import Fraction, remembers
 
 
 def moving_average(past_mean: Tensor, rewards: Tensor, *, baseline_decay: Fraction = 0.9) -> Tensor:
@@ -61,6 +61,3 @@ def batch_normalized_rewards(rewards: Tensor) -> Tensor:
     if batch.shape[-1] < 2:
         raise ValueError("A batch of one response has no other response to be compared with.")
     return z_scores(batch).view_as(rewards)
-
-
-BASELINES = table(moving_average_baseline, old_policy_baseline, greedy_baseline, batch_normalized_rewards)

@@ -8,10 +8,10 @@ sampled; its log-probs are numbers, not functions of the parameters.
 import torch
 from torch import Tensor
 
-from pgrl_cli.equations.categorical import bounded, clamped, with_slope
+from pgrl_cli.equations.categorical import with_slope
+from pgrl_cli.equations.ratios import clipped_ratios, importance_ratios
+from pgrl_cli.equations.weighted_losses import cispo, importance_sampled, sequence_clipped
 from pgrl_cli.registry import AboveOne, Positive, cuts_off, table
-
-Bound = float | Tensor | None
 
 
 def naive(log_probs: Tensor, advantages: Tensor) -> Tensor:
@@ -68,17 +68,4 @@ def clipped(
     return with_slope(losses, free * (losses == free), log_probs)
 
 
-def importance_ratios(log_probs: Tensor, old_log_probs: Tensor) -> Tensor:
-    """pi/pi_old per token; exactly 1 on an epoch's first step."""
-    return bounded(log_probs - old_log_probs).exp()
-
-
-def clipped_ratios(ratios: Tensor, both: Bound, low: Bound, high: Bound) -> Tensor:
-    """Ratios held between 1 - low and 1 + high, each `both` where it is None. Raises ValueError where both are."""
-    low, high = both if low is None else low, both if high is None else high
-    if low is None or high is None:
-        raise ValueError("The clip needs clip_epsilon, or both clip_low and clip_high.")
-    return clamped(ratios, 1 - low, 1 + high)
-
-
-LOSSES = table(naive, unclipped, clipped)
+LOSSES = table(naive, unclipped, clipped, sequence_clipped, cispo, importance_sampled)

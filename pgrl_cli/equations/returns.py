@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pgrl_cli.equations.groups import refuse_a_group_of_one, z_scores
-from pgrl_cli.registry import Count, Unit, compares_responses, table
+from pgrl_cli.registry import Count, Unit, compares_responses
 
 Number = float | Tensor
 
@@ -91,6 +91,3 @@ def discounted_sums(terms: Tensor, factor: Number, rest: Tensor | None = None) -
         total = term + factor * total
         sums.append(total)
     return torch.stack(sums[::-1], dim=-1)
-
-
-TOKEN_ADVANTAGES = table(reward_to_go, n_step, gae, process_rewards)

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from pgrl_cli.equations.averages import Mask, masked
 from pgrl_cli.equations.categorical import bounded, clamped, with_slope
-from pgrl_cli.equations.losses import clipped_ratios, importance_ratios
-from pgrl_cli.registry import Positive, cuts_off, table
+from pgrl_cli.equations.ratios import clipped_ratios, importance_ratios
+from pgrl_cli.registry import Positive, cuts_off
 
 
 def held_by_the_sequence_clip(
@@ -110,6 +110,3 @@ def sequence_ratios(log_probs: Tensor, old_log_probs: Tensor, mask: Mask) -> Ten
     log_ratios = masked(log_probs.detach() - old_log_probs, mask)
     lengths = log_ratios.shape[-1] if mask is None else mask.sum(dim=-1, keepdim=True).clamp(min=1)
     return bounded(log_ratios.sum(dim=-1, keepdim=True) / lengths).exp()
-
-
-WEIGHTED_LOSSES = table(sequence_clipped, cispo, importance_sampled)

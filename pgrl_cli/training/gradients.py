@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pgrl_cli.config import Config
 from pgrl_cli.pieces import slices
@@ -29,13 +29,15 @@ def gradients_of(
     """The objective at the policy as it is now, and its gradients; with weights, `micro_batch` prompts at a time."""
     if weights is None or config.micro_batch is None:
         return _at_once(parts, config, state, rollout, bonus, None)
-    objectives, gradients = [], []
+    objectives: list[Objective] = []
+    gradients: list[Gradients] = []
     for some in slices(len(rollout["prompts"]), config.micro_batch):
         weighed = Weights(*(each.narrow(-3, some.start, some.stop - some.start) for each in weights))
         objective, gradient = _at_once(parts, config, state, prompts_of(rollout, some), bonus, weighed)
-        objectives.append(Objective(*(None if term is None else term.detach() for term in objective)))
+        objectives.append(objective._replace(loss=objective.loss.detach()))
         gradients.append(gradient)
-    return _together(objectives), Gradients(*(_sum(column) for column in zip(*gradients, strict=True)))
+    critics = _added_where_known([each.critic for each in gradients])
+    return _together(objectives), Gradients(_added([each.policy for each in gradients]), critics)
 
 
 def _at_once(
@@ -65,11 +67,20 @@ def _summed(losses: Tensor) -> Tensor:
 
 def _together(objectives: Sequence[Objective]) -> Objective:
     """The objective of a whole rollout, from those of its parts."""
-    columns = dict(zip(Objective._fields, zip(*objectives, strict=True), strict=True))
-    joint = {name: torch.cat(columns[name], dim=-3) for name in ("entropies", "log_probs")}
-    return Objective(**{name: _sum(column) for name, column in columns.items() if name not in joint}, **joint)
+    return Objective(
+        loss=_added([each.loss for each in objectives]),
+        kl=_added_where_known([each.kl for each in objectives]),
+        entropies=torch.cat([each.entropies for each in objectives], dim=-3),
+        log_probs=torch.cat([each.log_probs for each in objectives], dim=-3),
+        old_kl=_added_where_known([each.old_kl for each in objectives]),
+        value_loss=_added_where_known([each.value_loss for each in objectives]),
+    )
 
 
-def _sum(column: Sequence[Tensor | None]) -> Tensor | None:
+def _added_where_known(column: Sequence[Tensor | None]) -> Tensor | None:
     there = [each for each in column if each is not None]
-    return torch.stack(there).sum(dim=0) if there else None
+    return _added(there) if there else None
+
+
+def _added(column: Sequence[Tensor]) -> Tensor:
+    return torch.stack(list(column)).sum(dim=0)

@@ -1,4 +1,4 @@
-"""What training remembers from epoch to epoch beside parameters: coefficients that follow a target, and past rewards."""
+"""What training remembers beside parameters: coefficients that follow a target, and past rewards."""
 
 from collections.abc import Mapping
 from dataclasses import replace

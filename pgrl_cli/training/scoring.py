@@ -73,10 +73,10 @@ def _taken_from_the_reward(
     tensors = rollout | {"log_probs": rollout["old_log_probs"], "vocab_log_probs": vocab_log_probs}
     if config.kl_level == "sequence":
         kl = apply(parts.divergence, whole_responses(tensors), sampler.knobs)
-        by_token = by_token(kl.squeeze(-1), rollout["responses"], mask)
+        token_kl = by_token(kl.squeeze(-1), rollout["responses"], mask)
     else:
-        by_token = masked(apply(parts.divergence, tensors, sampler.knobs), mask).expand(rollout["responses"].shape)
-    return {"reward_kl": by_token.sum(dim=-1), "token_kl": by_token}
+        token_kl = masked(apply(parts.divergence, tensors, sampler.knobs), mask).expand(rollout["responses"].shape)
+    return {"reward_kl": token_kl.sum(dim=-1), "token_kl": token_kl}
 
 
 def whole_responses(tensors: Rollout) -> Rollout:
@@ -139,12 +139,11 @@ def _token_rewards(share: Share, paid: Mapping[str, Tensor], rollout: Rollout) -
     0 behind a response's end. Its sum over tokens is what the delta mode sees of the response.
     """
     responses, mask = rollout["responses"], rollout.get("mask")
-    by_name = {name: by_token(paid[name], responses, mask) * weight for name, (_, weight) in share.rewards.items()}
-    scale, shift, pull = (
-        column(share.knobs[name], axes=3) for name in ("reward_scale", "reward_shift", "kl_coefficient")
-    )
+    scale, pull = (column(share.knobs[name], axes=3) for name in ("reward_scale", "kl_coefficient"))
     shifts = torch.zeros_like(rollout["old_log_probs"][..., 0]) + column(share.knobs["reward_shift"], axes=2)
-    rewards = torch.stack(list(by_name.values())).sum(dim=0) * scale + by_token(shifts, responses, mask)
+    rewards = by_token(shifts, responses, mask)
+    for name, (_, weight) in share.rewards.items():
+        rewards = rewards + by_token(paid[name], responses, mask) * weight * scale
     return rewards - pull * rollout["token_kl"] if "token_kl" in rollout else rewards
 
 

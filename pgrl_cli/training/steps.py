@@ -69,7 +69,7 @@ class Steps:
         """Move the policy, and the critic; how far the policy went, where that is known."""
         parts, state = self.parts, self.state
         state.steps += 1
-        given = {
+        given: dict[str, Any] = {
             "parameters": state.parameters,
             "gradient": self.cut_back(gradients.policy, norm),
             "learning_rate": parts.knob("learning_rate", axes=1) * self.factor,

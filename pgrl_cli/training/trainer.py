@@ -18,7 +18,8 @@ from pgrl_cli.config import Config
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import frozen_copy
 from pgrl_cli.training.faults import Fault
-from pgrl_cli.training.measures import NOT_OF_OWN_REWARDS, Measures, evaluated, is_due, measured, measured_for
+from pgrl_cli.training.group_measures import Measures
+from pgrl_cli.training.measures import NOT_OF_OWN_REWARDS, evaluated, is_due, measured, measured_for
 from pgrl_cli.training.memory import follow, following, look_back
 from pgrl_cli.training.parts import Parts, State
 from pgrl_cli.training.rollouts import Failures, Rollout, collect, taken_up
@@ -117,7 +118,9 @@ def _epoch(parts: Parts, config: Config, state: State) -> Record:
     parts = following(parts, state)
     before = frozen_copy(state.policy) if parts.asked_for("old_policy_rewards") else None
     _refresh_reference(parts, config, state)
-    rollout, failures = (taken_up(parts, config, state), {}) if _reuses(config, state) else collect(parts, config, state)
+    rollout, failures = (
+        (taken_up(parts, config, state), {}) if _reuses(config, state) else collect(parts, config, state)
+    )
     old = _before_the_steps(parts, config, state, rollout)
     sampled = time.perf_counter()
     factor = scheduled(config.learning_rate_decay, config.learning_rate_warmup, state.epoch, config.epochs)
@@ -167,7 +170,9 @@ def _remember(
     """What later epochs need of this one; nothing of it may change before its steps are taken."""
     reused = _reuses(config, state)
     responses = rollout["rewards"].shape[-2:].numel()
-    follow(parts, state, measures["kl"], evaluation["epoch_kl"], responses)
+    kl = measures["kl"]
+    at_sampling = kl if kl is None or kl.ndim == state.parameters.ndim - 1 else kl[0]
+    follow(parts, state, at_sampling, evaluation["epoch_kl"], responses)
     if state.past_mean is not None and not reused:
         look_back(parts, state, rollout)
     if before is not None:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from pgrl_cli.registry import Fraction, Function, NonNegative, Positive, needs, table
+from pgrl_cli.training.natural import trpo
 from pgrl_cli.training.parts import Number, column
 
-GIVEN = ("parameters", "gradient", "learning_rate", "count")
+GIVEN = ("parameters", "gradient", "learning_rate", "count", "fisher_product", "trial")
 
 
 def adam(
@@ -124,4 +125,6 @@ def moments_of(update: Function) -> list[str]:
     return [name for name in needs(update) if name not in GIVEN]
 
 
-OPTIMIZERS = table(adam, adamw, sgd)
+FIRST_ORDER = table(adam, adamw, sgd)
+"""Those that need no more than a gradient."""
+OPTIMIZERS = {**FIRST_ORDER, **table(trpo)}

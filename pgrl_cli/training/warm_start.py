@@ -9,6 +9,7 @@ from pgrl_cli.config import Config
 from pgrl_cli.equations.averages import token_mean
 from pgrl_cli.equations.categorical import log_probs_of
 from pgrl_cli.policies.stack import joined
+from pgrl_cli.registry import apply
 from pgrl_cli.training.parts import Parts, State
 from pgrl_cli.training.updates import adam, moments_of
 
@@ -34,7 +35,8 @@ def warmed(parts: Parts, config: Config, state: State) -> Warmth:
         gradients = torch.autograd.grad(loss.sum(), leaves)
         with torch.no_grad():
             gradient = joined(gradients, parts.stacked)
-            adam(state.parameters, gradient, **moments, learning_rate=config.warm_start.learning_rate, count=step + 1)
+            given = {"parameters": state.parameters, "gradient": gradient, "count": step + 1}
+            apply(adam, given | moments | {"learning_rate": config.warm_start.learning_rate}, {})
         losses = [losses[0] if losses else loss.detach(), loss.detach()]
     if state.learner is not None:
         state.learner.critic.start_as(state.policy)
