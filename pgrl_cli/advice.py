@@ -5,11 +5,21 @@ from typing import Any
 
 from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.registry import cut_off
+from pgrl_cli.words import OF_THE_CRITIC, TABLES, asks_for_values
 
 
 def usual_estimator(placement: Any) -> str:
     """Where the config names none: the lecture's in the loss, the unbiased one in the reward."""
     return "k1" if placement == "reward" else "k3"
+
+
+def of_the_critic(values: Mapping[str, Any]) -> dict[str, str | None]:
+    """The critic's words where the config has none: a critic only where the delta mode asks for values."""
+    if not asks_for_values(values["delta_mode"]):
+        return dict.fromkeys(OF_THE_CRITIC)
+    optimizer = values["optimizer"] if values["optimizer"] in TABLES["critic_optimizer"] else "adam"
+    usual = {"critic": "separate", "value_target": "lambda_return", "critic_optimizer": optimizer}
+    return {key: values[key] or word for key, word in usual.items()}
 
 
 def advice(values: Mapping[str, Any]) -> Iterator[str]:

@@ -17,24 +17,40 @@ from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.equations.divergences import DIVERGENCES
 from pgrl_cli.equations.losses import LOSSES
+from pgrl_cli.equations.values import VALUE_TARGETS
 from pgrl_cli.machine import processors
 from pgrl_cli.policies import POLICIES
+from pgrl_cli.policies.heads import CRITICS
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import lay_together, side_by_side
-from pgrl_cli.registry import Function, apply, needs
+from pgrl_cli.registry import Function, apply, needs, remembered
 from pgrl_cli.registry import knobs as knobs_of
 from pgrl_cli.starts import Start
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.own_rewards import UserReward
 from pgrl_cli.tasks.task import Task
+from pgrl_cli.training.memory import first_coefficients
 from pgrl_cli.training.outcomes import Outcomes
-from pgrl_cli.training.parts import Parts, Share, State
-from pgrl_cli.training.updates import OPTIMIZERS, moments_of
+from pgrl_cli.training.parts import Learner, Parts, Share, State
+from pgrl_cli.training.updates import FIRST_ORDER, OPTIMIZERS, moments_of
 from pgrl_cli.words import TABLES
 
 SMALL_WORK = 1e8
 """Multiplications per step below which one thread beats many, and a CPU a GPU: starting the work costs more than it."""
-BROADCAST = ("learning_rate", "kl_coefficient", "entropy_coefficient", "reward_scale", "reward_shift")
+BROADCAST = (
+    "learning_rate",
+    "kl_coefficient",
+    "kl_target",
+    "kl_horizon",
+    "old_kl_coefficient",
+    "old_kl_target",
+    "entropy_coefficient",
+    "max_gradient_norm",
+    "critic_learning_rate",
+    "value_coefficient",
+    "reward_scale",
+    "reward_shift",
+)
 """Keys that are numbers of the trainer; runs of one stack may differ in them, as in knobs that say so."""
 APART = ("name", "seed", "seeds", "log_seeds", "log_every", "reward_fn", "reward_timeout", "delta_mode", "init_from")
 """Keys that runs of one stack may differ in because each run, or each share of runs, has its own."""
@@ -63,6 +79,8 @@ def assemble(configs: Sequence[Config]) -> tuple[Parts, State]:
         average=AVERAGES[first.average],
         kl_average=AVERAGES[first.kl_average],
         update=OPTIMIZERS[first.optimizer],
+        value_target=None if first.critic is None else VALUE_TARGETS[str(first.value_target)],
+        critic_update=None if first.critic is None else FIRST_ORDER[str(first.critic_optimizer)],
         knobs=knobs,
         seeds=tuple(seed for config in configs for seed in config.run_seeds),
         prompts_seed=first.prompts_seed,
@@ -73,7 +91,21 @@ def assemble(configs: Sequence[Config]) -> tuple[Parts, State]:
     policy = (side_by_side(policies) if parts.stacked else policies[0]).to(device, dtype)
     parameters = lay_together(policy, parts.stacked)
     moments = {name: torch.zeros_like(parameters) for name in moments_of(parts.update)}
-    return parts, State(policy, parameters, moments)
+    state = State(policy, parameters, moments, learner=_learner(first, parts, policies))
+    state.coefficients = first_coefficients(parts)
+    if any(remembered(share.advantage) for share in parts.shares):
+        state.past_mean = torch.full(parameters.shape[:-1], torch.nan, device=device, dtype=dtype)
+    return parts, state
+
+
+def _learner(config: Config, parts: Parts, policies: Sequence[Policy]) -> Learner | None:
+    """The critic of a config that has one, of a stack every run's own, as its policies are by now."""
+    if config.critic is None or parts.critic_update is None:
+        return None
+    critics = [CRITICS[config.critic](policy) for policy in policies]
+    critic = (side_by_side(critics) if parts.stacked else critics[0]).to(parts.device, parts.dtype)
+    parameters = lay_together(critic, parts.stacked)
+    return Learner(critic, parameters, {name: torch.zeros_like(parameters) for name in moments_of(parts.critic_update)})
 
 
 def stacked(configs: Sequence[Config]) -> bool:
@@ -185,6 +217,7 @@ def _broadcast(config: Config) -> list[str]:
     named = [
         name
         for key, table in TABLES.items()
+        if config.settings[key] in table
         for name, knob in knobs_of(table[config.settings[key]]).items()
         if knob.broadcasts
     ]

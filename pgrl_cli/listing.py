@@ -85,7 +85,7 @@ def _rewards() -> list[Word]:
         for name, function in rewards.items():
             having.setdefault((name, first_line(function)), []).append(task)
             found[name, first_line(function)] = function
-    return [_word(found[key], f" (task {', '.join(tasks)})") for key, tasks in having.items()]
+    return [_word(found[key], f" (task{'s' * (len(tasks) > 1)} {', '.join(tasks)})") for key, tasks in having.items()]
 
 
 def _word(function: Function, where: str = "") -> Word:

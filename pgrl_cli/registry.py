@@ -19,6 +19,7 @@ Table = Mapping[str, Function]
 Positive = Annotated[float, Gt(0)]
 NonNegative = Annotated[float, Ge(0)]
 Fraction = Annotated[float, Ge(0), Lt(1)]
+Unit = Annotated[float, Ge(0), Le(1)]
 AboveOne = Annotated[float, Gt(1)]
 Count = Annotated[int, Ge(1), Le(2**31 - 1)]
 Whole = Annotated[int, Ge(0), Le(2**31 - 1)]
@@ -59,7 +60,12 @@ def needs(function: Function) -> tuple[str, ...]:
 
 @cache
 def knobs(function: Function) -> dict[str, Knob]:
-    """A function's knobs, by name."""
+    """A function's knobs, by name; and those of what it remembers, which live as long as it does."""
+    update = remembered(function)
+    return _own_knobs(function) | ({} if update is None else _own_knobs(update))
+
+
+def _own_knobs(function: Function) -> dict[str, Knob]:
     hints = get_type_hints(function, include_extras=True)
     return {
         p.name: _knob(hints.get(p.name, Any), p.default)
@@ -77,7 +83,7 @@ def apply(function: Function, tensors: Mapping[str, Any], settings: Mapping[str,
 
 @cache  # one look-up instead of two, several times a step
 def _asked_for(function: Function) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return needs(function), tuple(knobs(function))
+    return needs(function), tuple(_own_knobs(function))
 
 
 def first_line(function: Function) -> str:
@@ -109,6 +115,21 @@ def cuts_off(which: Function) -> Callable[[Function], Function]:
 def cut_off(loss: Function) -> Function | None:
     """What says which tokens a loss gives no gradient; None for a loss that reaches all of them."""
     return getattr(loss, "cut_off", None)
+
+
+def remembers(update: Function) -> Callable[[Function], Function]:
+    """Mark a delta mode that asks for what earlier epochs left: `update` makes the new memory from the old one."""
+
+    def mark(mode: Function) -> Function:
+        setattr(mode, "remembered", update)  # noqa: B010 - a function has no declared attributes
+        return mode
+
+    return mark
+
+
+def remembered(mode: Function) -> Function | None:
+    """What brings a delta mode's memory up to date, once an epoch; None for a mode without one."""
+    return getattr(mode, "remembered", None)
 
 
 def _knob(annotation: Any, default: Any) -> Knob:

@@ -12,14 +12,15 @@ from typing import Any, get_type_hints
 from unicodedata import normalize
 
 import torch
+from pydantic import BaseModel
 
-from pgrl_cli.advice import advice, usual_estimator
+from pgrl_cli.advice import advice, of_the_critic, usual_estimator
 from pgrl_cli.config import KEYS, OTHER_WORDS, Config
 from pgrl_cli.config.kinds import fitted, misfit, told
 from pgrl_cli.config.layers import Entry, Layers
 from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, nearest, short
 from pgrl_cli.config.reward_words import RewardWords
-from pgrl_cli.config.schema import seeds_of
+from pgrl_cli.config.schema import WarmStart, seeds_of
 from pgrl_cli.config.seed_words import seeds_written_out, wrong_with_seeds
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.policies import POLICIES
@@ -29,7 +30,7 @@ from pgrl_cli.starts import checkpoint_at, misfit_of, path_or_run
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.training.outcomes import too_many
-from pgrl_cli.words import DEAD, TABLES, every_knob, knobs_of, owners
+from pgrl_cli.words import DEAD, TABLES, every_knob, has_rate, knobs_of, owners
 
 FROM_TASK: Mapping[str, Callable[[Task], Any]] = {
     "token_budget": lambda task: float(task.response_length),
@@ -42,6 +43,9 @@ FROM_TASK: Mapping[str, Callable[[Task], Any]] = {
 """Knobs whose default the task knows."""
 DROPPED = "turns nothing here and was dropped"
 SEEDS = ("seeds", "log_seeds")
+MAPS = ("reward_fn", "warm_start")
+"""Keys whose parts may be given one by one: reward_fn.points=2."""
+IDLE_WITHOUT_KL = ("kl_average", "kl_level", "kl_target", "kl_horizon", "reference_period")
 MOST_HINTS = 50
 """Unknown keys that a nearest name is looked for."""
 ANNOTATIONS = get_type_hints(Config, include_extras=True)
@@ -122,7 +126,7 @@ class _Resolution:
                     self.problems.append(entry.problem(_unknown(key, known if unknown <= MOST_HINTS else set())))
                 elif not rest:
                     self.given[key] = entry
-                elif head != "reward_fn":
+                elif head not in MAPS:
                     self.problems.append(entry.problem(f"unknown key {short(key)!r}: {head} is not a map"))
                 else:
                     self.put_into_map(head, rest, entry)
@@ -187,7 +191,7 @@ class _Resolution:
         if chosen["kl_estimator"] is None:
             placement = self.given.get("kl_placement")
             chosen["kl_estimator"] = usual_estimator(placement.value if placement else "loss")
-        return chosen
+        return chosen | of_the_critic(chosen)
 
     def bury_by_word(self, words: Mapping[str, Any], live: Mapping[str, Knob]) -> None:
         for name in [name for name in self.given if name not in KEYS and name not in live]:
@@ -211,6 +215,8 @@ class _Resolution:
                 for word in entry.value:
                     if problem := misfit(float, entry.value[word]):
                         self.tell(key, f"the weight of {short(word)}: {problem}", entry.part(word))
+            elif key == "warm_start" and isinstance(entry.value, dict):
+                self.check_parts(key, WarmStart, entry)
             elif key in SEEDS:
                 self.check_each_seed(key, annotation, seeds_written_out(entry.value))
             elif problem := misfit(annotation, entry.value):
@@ -220,6 +226,18 @@ class _Resolution:
             if key in values and key not in self.wrong:
                 values[key] = fitted(annotation, seeds_written_out(entry.value) if key in SEEDS else entry.value)
         return values
+
+    def check_parts(self, key: str, model: type[BaseModel], entry: Entry) -> None:
+        """Every part of a map of settings, at the place where it was written."""
+        fields, annotations = model.model_fields, get_type_hints(model, include_extras=True)
+        for part, value in entry.value.items():
+            if part not in fields:
+                told = f"there is no {short(part)!r} in it; possible: {listed(fields)}.{nearest(part, fields)}"
+                self.tell(key, told, entry.part(part))
+            elif problem := misfit(annotations[part], value):
+                self.tell(key, f"{part}: {problem}", entry.part(part))
+        if missing := [part for part, field in fields.items() if field.is_required() and part not in entry.value]:
+            self.tell(key, f"it says nothing about {listed(missing)}", entry)
 
     def task(self, values: Mapping[str, Any]) -> Task:
         """The task with the config's knobs; where they do not work, that is told and the default task stands in."""
@@ -241,6 +259,7 @@ class _Resolution:
             values["reward_fn"] = next(iter(task.rewards))
         if values["kl_estimator"] is None:
             values["kl_estimator"] = usual_estimator(values["kl_placement"])
+        values |= of_the_critic(values)
         values.pop("prompts" if values.get("prompt_count") is not None else "prompt_count", None)
         for key, of_task in FROM_TASK.items():
             if key in values and values[key] in (None, REQUIRED):
@@ -297,6 +316,8 @@ class _Resolution:
         clips = [key for key in ("clip_low", "clip_high") if key in values and values[key] is None]
         if clips and "clip_epsilon" in values and values["clip_epsilon"] is None:
             self.tell("clip_epsilon", f"came null, and so did {listed(clips)}")
+        self.check_critic(values)
+        self.check_kl_level(values)
         self.note_idle_kl(values)
         self.notes += list(advice(values))
 
@@ -316,6 +337,20 @@ class _Resolution:
                 "delta_mode", f"came {mode!r}, which needs the reward of every response there is; {why}; {others}"
             )
 
+    def check_critic(self, values: Mapping[str, Any]) -> None:
+        """A critic on the policy's own body moves it, which an update that bounds its KL cannot allow."""
+        if values["critic"] == "shared" and not has_rate(values["optimizer"]) and self.fine("critic", "optimizer"):
+            optimizer = values["optimizer"]
+            message = (
+                f"came 'shared', but optimizer {optimizer} bounds how far the policy moves, and so would the critic"
+            )
+            self.tell("critic", f"{message}; write critic: separate")
+
+    def check_kl_level(self, values: Mapping[str, Any]) -> None:
+        if values["kl_level"] == "sequence" and values["kl_estimator"] == "exact" and values["kl_coefficient"] > 0:
+            message = "came 'sequence', but kl_estimator exact sums over the vocabulary of each token"
+            self.tell("kl_level", f"{message}; take k1, k2 or k3")
+
     def check_each_seed(self, key: str, annotation: Any, seeds: Any) -> None:
         if problem := misfit(annotation, seeds):
             self.tell(key, wrong_with_seeds(seeds) or problem)
@@ -323,7 +358,7 @@ class _Resolution:
     def note_idle_kl(self, values: Mapping[str, Any]) -> None:
         """Keys of the KL are always legal; a note says where one was written that turns nothing."""
         weight = self.given.get("kl_coefficient")
-        usual = {key: Config.model_fields[key].default for key in ("kl_average", "reference_period")}
+        usual = {key: Config.model_fields[key].default for key in IDLE_WITHOUT_KL}
         usual |= {"kl_estimator": usual_estimator(values["kl_placement"])}
         written = {key: self.given[key] for key in usual if key in self.given and values[key] != usual[key]}
         idle = [key for key, entry in written.items() if weight is None or entry.level >= weight.level]

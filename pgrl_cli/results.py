@@ -16,7 +16,18 @@ from pgrl_cli.folders import Found, config_of, found, in_words
 from pgrl_cli.measured import NO_METRIC, Checked
 from pgrl_cli.runs import Run, is_alive
 
-ONCE_AN_EPOCH = ("mean_reward", "shaped_reward", "zero_variance_groups", "reward_std", "response_length")
+ONCE_AN_EPOCH = (
+    "mean_reward",
+    "shaped_reward",
+    "zero_variance_groups",
+    "reward_std",
+    "response_length",
+    "kept_groups",
+    "sampled_responses",
+    "explained_variance",
+    "kl_coefficient",
+    "old_kl_coefficient",
+)
 """Metrics of an epoch's rollout: the same in all of its lines. So are the components of a reward, reward/NAME."""
 AT_ITS_END = (
     "exact_match",
@@ -24,6 +35,7 @@ AT_ITS_END = (
     "solution_probability",
     "lowest_solution_probability",
     "expected_zero_variance_groups",
+    "epoch_kl",
 )
 """Metrics of the policy after an epoch, where they were measured: null in all other lines."""
 NOT_THE_EXPERIMENT = (

@@ -18,7 +18,7 @@ from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import Run
 from pgrl_cli.training import checkpoints
 from pgrl_cli.training.checkpoints import CheckpointError
-from pgrl_cli.training.outcomes import MOST_RESPONSES
+from pgrl_cli.training.outcomes import MOST_RESPONSES, task_rewards
 from pgrl_cli.training.parts import Parts, State
 
 SAMPLES = 256
@@ -57,8 +57,7 @@ class Trained:
     def rewards(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """The task's reward [prompt response], weighted as the config says. Raises RewardError."""
         (share,) = self.parts.shares
-        weighted = [reward(prompts, responses).double() * weight for reward, weight in share.rewards.values()]
-        return torch.stack(weighted).sum(dim=0)
+        return task_rewards(share.rewards, prompts, responses, torch.float64)
 
     def right(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """Which responses are the right answer: bool [prompt response]."""

@@ -10,22 +10,39 @@ from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.equations.divergences import DIVERGENCES
 from pgrl_cli.equations.losses import LOSSES
+from pgrl_cli.equations.values import VALUE_TARGETS
 from pgrl_cli.policies import POLICIES
-from pgrl_cli.registry import Knob, Table, knobs
+from pgrl_cli.policies.heads import CRITICS
+from pgrl_cli.registry import Knob, Table, knobs, needs
 from pgrl_cli.tasks import TASKS
-from pgrl_cli.training.updates import OPTIMIZERS
+from pgrl_cli.training.updates import FIRST_ORDER, OPTIMIZERS
 
 TABLES: Mapping[str, Table] = {
     "task": TASKS,
     "policy": POLICIES,
     "delta_mode": ADVANTAGES,
+    "critic": CRITICS,
+    "value_target": VALUE_TARGETS,
+    "critic_optimizer": FIRST_ORDER,
     "loss_mode": LOSSES,
     "average": AVERAGES,
     "kl_estimator": DIVERGENCES,
     "kl_average": AVERAGES,
     "optimizer": OPTIMIZERS,
 }
-"""The words that name functions, and where they are looked up."""
+"""The words that name functions, and where they are looked up; null in a config names none."""
+OF_THE_CRITIC = ("critic", "value_target", "critic_optimizer")
+"""Words that a config without a critic has none of."""
+
+
+def asks_for_values(delta_mode: str) -> bool:
+    """Whether a delta mode needs a critic."""
+    return "values" in needs(ADVANTAGES[delta_mode])
+
+
+def has_rate(optimizer: str) -> bool:
+    """Whether an optimizer's steps have a size of their own to be told."""
+    return "learning_rate" in needs(OPTIMIZERS[optimizer])
 
 
 @dataclass(frozen=True)
@@ -41,6 +58,14 @@ class Dead:
 def _pays(reward_fn: Any, reward: str) -> bool:
     """Whether the value of `reward_fn`, as it was written, names a reward."""
     return reward in reward_fn if isinstance(reward_fn, dict) else reward_fn == reward
+
+
+NO_CRITIC = "the delta mode asks for no values, so there is no critic"
+
+
+def has_any_rate(values: Mapping[str, Any]) -> bool:
+    """Whether the policy or a critic has a learning rate."""
+    return has_rate(values["optimizer"]) or asks_for_values(values["delta_mode"])
 
 
 DEAD = (
@@ -101,6 +126,44 @@ DEAD = (
         lambda v: not has_own_reward(v["reward_fn"]),
         "reward_fn names no function of your own",
     ),
+    *(
+        Dead(key, ("delta_mode",), lambda v: not asks_for_values(v["delta_mode"]), NO_CRITIC)
+        for key in (*OF_THE_CRITIC, "value_clip", "critic_learning_rate", "truncation")
+    ),
+    Dead(
+        "value_coefficient",
+        ("delta_mode", "critic"),
+        lambda v: not asks_for_values(v["delta_mode"]) or v["critic"] != "shared",
+        "no critic shares the policy's body",
+    ),
+    Dead(
+        "learning_rate",
+        ("optimizer",),
+        lambda v: not has_rate(v["optimizer"]),
+        "the optimizer finds the length of its steps itself",
+    ),
+    *(
+        Dead(key, ("optimizer", "delta_mode"), lambda v: not has_any_rate(v), "nothing has a learning rate")
+        for key in ("learning_rate_decay", "learning_rate_warmup", "max_gradient_norm")
+    ),
+    Dead(
+        "old_kl_target",
+        ("old_kl_coefficient",),
+        lambda v: v["old_kl_coefficient"] == 0,
+        "old_kl_coefficient is 0, and stays so however often it is doubled",
+    ),
+    Dead(
+        "resampling_rounds",
+        ("drop_zero_variance_groups",),
+        lambda v: not v["drop_zero_variance_groups"],
+        "no group is dropped",
+    ),
+    Dead(
+        "when_unfilled",
+        ("drop_zero_variance_groups", "resampling_rounds"),
+        lambda v: not v["drop_zero_variance_groups"],
+        "no group is dropped",
+    ),
     Dead("seed", ("seeds",), lambda v: v["seeds"] is not None, "seeds lists them"),
     Dead("log_seeds", ("seeds",), lambda v: v["seeds"] is None, "there is one seed, and its samples are written"),
 )
@@ -112,7 +175,7 @@ def knobs_of(words: Mapping[str, Any]) -> dict[str, Knob]:
     return {
         name: knob
         for key, functions in TABLES.items()
-        if words[key] in functions
+        if words[key] in functions  # null is in none
         for name, knob in knobs(functions[words[key]]).items()
         if name not in KEYS
     }
@@ -143,11 +206,12 @@ def owners(knob: str) -> dict[str, list[str]]:
 def written(config: Config) -> str:
     """The config as YAML, every live default written out, each knob below the word it belongs to."""
     mapping: dict[str, Any] = {}
+    plain = config.model_dump(exclude={"knobs", "sources"})
     dead = {rule.key for rule in DEAD if rule.when(config.settings)}
     for key in KEYS:
         if key not in dead:
-            mapping[key] = getattr(config, key)
-        if key in TABLES:
+            mapping[key] = plain[key]
+        if mapping.get(key) in TABLES.get(key, ()):
             named = knobs(TABLES[key][mapping[key]])
             mapping |= {name: config.knobs[name] for name in named if name in config.knobs and name not in mapping}
     return yaml12.write(mapping)

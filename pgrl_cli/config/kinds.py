@@ -7,7 +7,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from pgrl_cli.config.problems import brief
 from pgrl_cli.config.yaml12 import scalar
@@ -43,6 +43,8 @@ def described(annotation: Any) -> str:
         return " or ".join(str(member) for member in members)
     if origin is list:
         return f"a list of {_several(members[0])}"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return f"a map of {', '.join(annotation.model_fields)}"
     if origin is dict:
         return "a map of names to numbers"
     return PLAIN.get(annotation, str(annotation))

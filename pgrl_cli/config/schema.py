@@ -14,6 +14,21 @@ SeedCount = Annotated[int, Ge(1), Le(100_000)]
 Seeds = Annotated[list[Seed], MinLen(1), MaxLen(100_000)]
 
 
+class WarmStart(BaseModel):
+    """Supervised steps on the task's own solutions, before the first epoch."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    epochs: Count
+    """Steps of Adam, each on prompts drawn anew."""
+    learning_rate: Positive = 1e-3
+    """Their size."""
+    prompts: Count | None = None
+    """Prompts of each step; all unless it says otherwise."""
+
+
 class Config(BaseModel):
     """One experiment, resolved: words name functions, numbers are counts and knobs. It never changes."""
 
@@ -41,8 +56,24 @@ class Config(BaseModel):
     """What is trained."""
     init_from: str | None = None
     """A run, or one of its checkpoints, whose policy training starts from; of a run with `seeds` each takes its own."""
+    warm_start: WarmStart | None = None
+    """Supervised steps on solutions before the first epoch: {epochs, learning_rate, prompts}."""
     delta_mode: str = "centered_rewards"
     """How rewards become advantages: how much better a response did than a baseline."""
+    critic: str | None = None
+    """What learns the values that a delta mode asks for: on the policy's own body, or on one of its own."""
+    value_target: str | None = None
+    """What the critic learns: lambda_return unless it says otherwise."""
+    value_clip: Positive | None = None
+    """How far a value may move from the one at sampling before the critic's loss holds it; null for no bound."""
+    value_coefficient: NonNegative = 0.5
+    """What the critic's loss weighs beside the policy's, where both move one body."""
+    critic_optimizer: str | None = None
+    """What turns the critic's gradients into steps: the policy's optimizer where it can, else adam."""
+    critic_learning_rate: Positive = 1e-3
+    """The size of the critic's steps."""
+    truncation: Literal["bootstrap", "end"] = "bootstrap"
+    """What a response that was cut off is worth behind its last token: what the critic says, or nothing."""
     loss_mode: str = "naive"
     """The policy loss of a token."""
     average: str = "token_mean"
@@ -53,8 +84,18 @@ class Config(BaseModel):
     """How the KL is estimated: k3 in the loss, k1 in the reward, unless it says otherwise."""
     kl_placement: Literal["loss", "reward"] = "loss"
     """Where the KL acts: as a term of the loss, or taken from the reward at sampling."""
+    kl_level: Literal["token", "sequence"] = "token"
+    """What the estimator is taken of: each token's ratio, or the whole response's."""
     kl_average: str = "response_sum"
     """How the loss's KL becomes one number."""
+    kl_target: Positive | None = None
+    """The KL of a response (nats) that kl_coefficient is steered to, epoch by epoch; null keeps it as it is."""
+    kl_horizon: Positive = 10_000.0
+    """Responses in which kl_coefficient may about double: the smaller, the faster it is steered."""
+    old_kl_coefficient: NonNegative = 0.0
+    """The weight of KL(old || policy), per token, over the whole vocabulary (PPO's penalty)."""
+    old_kl_target: Positive | None = None
+    """The KL(old || policy) of an epoch that old_kl_coefficient is doubled or halved for; null keeps it as it is."""
     reference_period: Whole = 10
     """Epochs between refreshes of the reference policy; 0 keeps the initial policy for ever."""
     entropy_coefficient: NonNegative = 0.0
@@ -65,14 +106,28 @@ class Config(BaseModel):
     """Rounds of sampling; each draws a fresh rollout from the current policy."""
     steps_per_epoch: Count = 10
     """Optimizer steps taken on one epoch's rollout."""
+    rollout_reuse: Count = 1
+    """Epochs that learn from one rollout before the next is sampled."""
     num_responses: Count = 10
     """Responses sampled for each prompt: its group."""
+    drop_zero_variance_groups: bool = False
+    """Whether groups whose rewards are all equal are left out of the loss."""
+    resampling_rounds: Whole = 0
+    """How often at most an epoch samples again to replace groups that were dropped."""
+    when_unfilled: Literal["fewer", "fill"] = "fewer"
+    """After the last round: train on the groups there are, or fill up with groups that would be dropped."""
+    micro_batch: Count | None = None
+    """Prompts whose gradient is worked out at once: less memory, and the same gradient. All unless it says so."""
     optimizer: str = "adam"
     """What turns gradients into steps."""
     learning_rate: Positive = 1e-3
     """The size of those steps."""
-    learning_rate_decay: Literal["none", "linear"] = "none"
-    """Whether the learning rate falls to zero at the last epoch."""
+    learning_rate_decay: Literal["none", "linear", "cosine"] = "none"
+    """Whether the learning rate falls to zero at the last epoch, and along which curve."""
+    learning_rate_warmup: Whole = 0
+    """Epochs over which the learning rate rises to its full size."""
+    max_gradient_norm: Positive | None = None
+    """The norm that a longer gradient is cut back to, each run's own; null for none."""
     seed: Seed = 5
     """What the initial policy and the sampled responses come from."""
     seeds: SeedCount | Seeds | None = None
@@ -138,6 +193,8 @@ LISTS = {
     "averages": "average",
     "policies": "policy",
     "tasks": "task",
+    "critics": "critic",
+    "targets": "value_target",
     "optimizers": "optimizer",
 }
 """What `pgrl list` takes, and the key of a config that each is for."""
@@ -181,6 +238,18 @@ OTHER_WORDS = {
     "entropy_coef": "entropy_coefficient",
     "ent_coef": "entropy_coefficient",
     "lr": "learning_rate",
+    "gamma": "discount",
+    "lam": "gae_lambda",
+    "lambda": "gae_lambda",
+    "vf_coef": "value_coefficient",
+    "cliprange_value": "value_clip",
+    "max_grad_norm": "max_gradient_norm",
+    "warmup_steps": "learning_rate_warmup",
+    "lr_scheduler_type": "learning_rate_decay",
+    "target_kl": "old_kl_target",
+    "init_kl_coef": "kl_coefficient",
+    "max_completion_length": "max_response_tokens",
+    "max_new_tokens": "max_response_tokens",
     "reward": "reward_fn",
     "reward_function": "reward_fn",
     "reward_funcs": "reward_fn",

@@ -24,15 +24,38 @@ WORDS = {*LISTS.values(), "kl_average"} - {"reward_fn"}
 NUMBERS = {
     "clip_high",
     "clip_low",
+    "drop_zero_variance_groups",
     "entropy_coefficient",
     "kl_coefficient",
+    "kl_target",
+    "old_kl_coefficient",
     "prompt_count",
     "prompts",
     "prompts_per_epoch",
     "reward_fn",
+    "shortest_prompt",
 }
 """Other keys whose values decide whether some key turns anything."""
-MORTAL = {"entropy_decay", "kl_placement", "prompts_seed", "reward_timeout"}
+MORTAL = {
+    "critic",
+    "critic_learning_rate",
+    "critic_optimizer",
+    "entropy_decay",
+    "kl_placement",
+    "learning_rate",
+    "learning_rate_decay",
+    "learning_rate_warmup",
+    "max_gradient_norm",
+    "old_kl_target",
+    "prompts_seed",
+    "resampling_rounds",
+    "reward_timeout",
+    "truncation",
+    "value_clip",
+    "value_coefficient",
+    "value_target",
+    "when_unfilled",
+}
 """Keys of every config that may turn nothing; knobs may, too."""
 RIVALS = {"seed": "seeds", "seeds": "seed"}
 """Keys of which the higher layer's is meant."""

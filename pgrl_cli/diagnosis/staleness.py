@@ -15,7 +15,7 @@ from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import joined, lay_together
 from pgrl_cli.registry import Function, apply, knobs
 from pgrl_cli.training.measures import clip_fraction, ratio_measures
-from pgrl_cli.training.trainer import decayed
+from pgrl_cli.training.schedules import scheduled
 
 MOST_ROLLOUTS = 256
 FEWEST_ROLLOUTS = 16
@@ -116,8 +116,9 @@ def _told(
 @torch.no_grad()
 def _update(subject: Subject, parameters: Tensor, remembered: dict[str, Tensor], gradient: Tensor, count: int) -> None:
     config = subject.config
-    rate = config.learning_rate * decayed(
-        config.learning_rate_decay, min(subject.epochs, config.epochs - 1), config.epochs
+    epoch = min(subject.epochs, config.epochs - 1)
+    rate = config.learning_rate * scheduled(
+        config.learning_rate_decay, config.learning_rate_warmup, epoch, config.epochs
     )
     given = {"parameters": parameters, "gradient": gradient, "learning_rate": rate, "count": count}
     apply(subject.parts.update, given | remembered, subject.parts.knobs)

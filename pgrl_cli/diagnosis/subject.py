@@ -7,7 +7,7 @@ from torch import Tensor
 from pgrl_cli.config import Config
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import side_by_side
-from pgrl_cli.training.outcomes import scores
+from pgrl_cli.training.outcomes import task_rewards
 from pgrl_cli.training.parts import Parts, Share
 from pgrl_cli.training.scoring import shaped
 
@@ -52,7 +52,7 @@ class Subject:
 
     def task_rewards(self, responses: Tensor) -> Tensor:
         """What the task pays, weighted: responses [... prompt response token] -> [... prompt response]."""
-        return scores(self.share.rewards, self.prompts, responses, self.parts.dtype)["task_rewards"]
+        return task_rewards(self.share.rewards, self.prompts, responses, self.parts.dtype)
 
     def shaped(self, task_rewards: Tensor) -> Tensor:
         """What the delta mode sees of the task's rewards, but for a KL that is taken from them."""

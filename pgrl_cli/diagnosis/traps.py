@@ -11,7 +11,8 @@ from pgrl_cli.diagnosis.rollouts import Rollouts, cosine
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.averages import masked, response_sum
 from pgrl_cli.equations.categorical import log_probs_of, log_softmax
-from pgrl_cli.equations.losses import importance_ratios, unclipped
+from pgrl_cli.equations.losses import unclipped
+from pgrl_cli.equations.ratios import importance_ratios
 from pgrl_cli.policies.stack import joined
 from pgrl_cli.training.measures import ratio_measures
 

@@ -10,10 +10,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from pgrl_cli.equations.baselines import (
+    batch_normalized_rewards,
+    greedy_baseline,
+    moving_average_baseline,
+    old_policy_baseline,
+)
+from pgrl_cli.equations.groups import centered, refuse_a_group_of_one, z_scores
+from pgrl_cli.equations.returns import gae, n_step, process_rewards, reward_to_go
 from pgrl_cli.registry import compares_responses, table
-
-EPSILON = 1e-5
-"""Added to a group's standard deviation, as in the lecture."""
 
 
 def rewards(rewards: Tensor) -> Tensor:
@@ -28,9 +33,8 @@ def centered_rewards(rewards: Tensor) -> Tensor:
     The mean contains the response itself, so the expected gradient is (G-1)/G times the true one for groups of
     G responses. Dr. GRPO's advantage (Liu et al., 2025, "Understanding R1-Zero-like training", section 3.2).
     """
-    _refuse_a_group_of_one(rewards)
-    equal = rewards.amax(dim=-1, keepdim=True) == rewards.amin(dim=-1, keepdim=True)
-    return torch.where(equal, 0.0, rewards - rewards.mean(dim=-1, keepdim=True))
+    refuse_a_group_of_one(rewards.shape[-1])
+    return centered(rewards)
 
 
 @compares_responses
@@ -40,11 +44,8 @@ def normalized_rewards(rewards: Tensor) -> Tensor:
     The standard deviation has n-1 in the denominator and 1e-5 added, as in the lecture. No unit.
     GRPO: Shao et al., 2024, "DeepSeekMath", section 4.1.2.
     """
-    centered = centered_rewards(rewards)
-    largest = centered.abs().amax(dim=-1, keepdim=True)  # taken out, so that no square overflows
-    squares = torch.where(largest > 0, centered / largest, 0.0).square()
-    deviation = largest * (squares.sum(dim=-1, keepdim=True) / (rewards.shape[-1] - 1)).sqrt()
-    return centered / (deviation + EPSILON)
+    refuse_a_group_of_one(rewards.shape[-1])
+    return z_scores(rewards)
 
 
 def max_rewards(rewards: Tensor) -> Tensor:
@@ -73,9 +74,9 @@ def optimal_baseline(rewards: Tensor, score_squares: Tensor) -> Tensor:
     one. Greensmith et al., 2004, "Variance reduction techniques for gradient estimates in reinforcement learning",
     JMLR 5, where the score is that of the parameters; here it is that of the logits.
     """
-    centered = centered_rewards(rewards)
-    largest = centered.abs().amax(dim=-1, keepdim=True)  # taken out, so that no product overflows
-    parts = torch.where(largest > 0, centered / largest, 0.0)
+    distances = centered_rewards(rewards)
+    largest = distances.abs().amax(dim=-1, keepdim=True)  # taken out, so that no product overflows
+    parts = torch.where(largest > 0, distances / largest, 0.0)
     weights = _sum_of_others(score_squares)
     weighted = _sum_of_others(score_squares * parts) / weights
     plain = _sum_of_others(parts) / (rewards.shape[-1] - 1)
@@ -103,11 +104,6 @@ def _vanishing(dtype: torch.dtype) -> float:
     return limits.tiny / limits.eps
 
 
-def _refuse_a_group_of_one(rewards: Tensor) -> None:
-    if rewards.shape[-1] < 2:
-        raise ValueError("A group of one response has no other response to be compared with.")
-
-
 ADVANTAGES = table(
     rewards,
     centered_rewards,
@@ -116,4 +112,12 @@ ADVANTAGES = table(
     leave_one_out_rewards,
     optimal_baseline,
     true_value_baseline,
+    moving_average_baseline,
+    old_policy_baseline,
+    greedy_baseline,
+    batch_normalized_rewards,
+    reward_to_go,
+    n_step,
+    gae,
+    process_rewards,
 )

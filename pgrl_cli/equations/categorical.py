@@ -96,6 +96,16 @@ def bounded(log_ratios: Tensor) -> Tensor:
     return with_slope(held, None, log_ratios) if log_ratios.requires_grad else held
 
 
+def clamped(values: Tensor, low: float | Tensor | None, high: float | Tensor | None) -> Tensor:
+    """Values held between two bounds, which may be tensors that broadcast; None bounds nothing."""
+    if isinstance(low, Tensor) or isinstance(high, Tensor):  # torch takes two tensors or two numbers
+        low, high = (
+            bound if bound is None else torch.as_tensor(bound, dtype=values.dtype, device=values.device)
+            for bound in (low, high)
+        )
+    return values if low is None and high is None else values.clamp(low, high)  # type: ignore[arg-type]
+
+
 def with_slope(values: Tensor, slopes: Tensor | None, variable: Tensor) -> Tensor:
     """Values that have a known derivative along a variable (None: 1). They are exact, and the graph is short."""
     nothing = variable - variable.detach()

@@ -8,10 +8,10 @@ sampled; its log-probs are numbers, not functions of the parameters.
 import torch
 from torch import Tensor
 
-from pgrl_cli.equations.categorical import bounded, with_slope
+from pgrl_cli.equations.categorical import with_slope
+from pgrl_cli.equations.ratios import clipped_ratios, importance_ratios
+from pgrl_cli.equations.weighted_losses import cispo, importance_sampled, sequence_clipped
 from pgrl_cli.registry import AboveOne, Positive, cuts_off, table
-
-Bound = float | Tensor | None
 
 
 def naive(log_probs: Tensor, advantages: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ def held_by_the_clip(
 ) -> Tensor:
     """Which tokens the clip holds, so that `clipped` pushes them no further: bool, of the shape of log_probs."""
     ratios, costs = importance_ratios(log_probs.detach(), old_log_probs), -advantages
-    held = costs * _clip(ratios, clip_epsilon, clip_low, clip_high) > costs * ratios
+    held = costs * clipped_ratios(ratios, clip_epsilon, clip_low, clip_high) > costs * ratios
     return held if dual_clip is None else held | ((costs > 0) & (ratios > dual_clip))
 
 
@@ -59,7 +59,7 @@ def clipped(
     Raises ValueError where a side has no bound.
     """
     ratios, costs = importance_ratios(log_probs.detach(), old_log_probs), -advantages
-    free, held = costs * ratios, costs * _clip(ratios, clip_epsilon, clip_low, clip_high)
+    free, held = costs * ratios, costs * clipped_ratios(ratios, clip_epsilon, clip_low, clip_high)
     losses = torch.maximum(free, held)
     if dual_clip is not None:
         losses = torch.where(costs > 0, torch.minimum(losses, dual_clip * costs), losses)
@@ -68,21 +68,4 @@ def clipped(
     return with_slope(losses, free * (losses == free), log_probs)
 
 
-def importance_ratios(log_probs: Tensor, old_log_probs: Tensor) -> Tensor:
-    """pi/pi_old per token; exactly 1 on an epoch's first step."""
-    return bounded(log_probs - old_log_probs).exp()
-
-
-def _clip(ratios: Tensor, both: Bound, low: Bound, high: Bound) -> Tensor:
-    low, high = both if low is None else low, both if high is None else high
-    if low is None or high is None:
-        raise ValueError("The clip needs clip_epsilon, or both clip_low and clip_high.")
-    nearest, farthest = 1 - low, 1 + high
-    if isinstance(nearest, Tensor) or isinstance(farthest, Tensor):
-        nearest = torch.as_tensor(nearest, dtype=ratios.dtype, device=ratios.device)
-        farthest = torch.as_tensor(farthest, dtype=ratios.dtype, device=ratios.device)
-        return ratios.clamp(nearest, farthest)
-    return ratios.clamp(nearest, farthest)
-
-
-LOSSES = table(naive, unclipped, clipped)
+LOSSES = table(naive, unclipped, clipped, sequence_clipped, cispo, importance_sampled)

@@ -1,4 +1,4 @@
-"""What is asked of a policy: three questions.
+"""What is asked of a policy: three questions, and a fourth by critics.
 
 prompts [prompt token], responses [... prompt response token]. If the parameters carry a leading run axis, so do the
 responses and the answers; code uses only the last axes.
@@ -45,6 +45,19 @@ class Policy(nn.Module, ABC):
         Behind the first end token there is nothing but itself.
         """
 
+    @property
+    @abstractmethod
+    def feature_size(self) -> int:
+        """How many numbers `features` says of a state."""
+
+    @abstractmethod
+    def features(self, prompts: Tensor, responses: Tensor) -> Tensor:
+        """The state before each token, and behind the last: [... prompt response token+1 feature].
+
+        A fourth question, asked only by critics: what a value is a function of. A state depends on the prompt and on
+        the tokens before it; the response axis is 1 where all responses to a prompt share their states.
+        """
+
     def vocab_log_probs(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """log pi over the whole vocabulary, of the shape of `logits`."""
         return log_softmax(self.logits(prompts, responses))
@@ -76,10 +89,6 @@ class PositionwisePolicy(Policy):
         logits = self.decode(prompts)
         tokens = logits.argmax(dim=-1) if uniforms is None else inverse_cdf(log_softmax(logits), uniforms)
         return closed(tokens, self.end)
-
-    def response_log_probs(self, prompts: Tensor, responses: Tensor) -> Tensor:
-        """log pi [... prompt response] of whole responses, up to their end."""
-        return masked(self.log_probs(prompts, responses), until_end(responses, self.end)).sum(dim=-1)
 
     def every_probability(self, prompts: Tensor, responses: Tensor) -> Tensor:
         if self.end is not None:

@@ -34,13 +34,27 @@ class PositionalPolicy(PositionwisePolicy):
         self.encoders = nn.Parameter(normals(task.prompts.shape[-1] * width, width) * scale)
         self.decoders = nn.Parameter(normals(width, task.response_length * width) * scale)
 
+    @property
+    def feature_size(self) -> int:
+        return self.embedding.shape[-1]
+
+    def features(self, prompts: Tensor, responses: Tensor) -> Tensor:
+        """What each token is decoded from, and zeros behind the last: [... prompt 1 token+1 width]."""
+        decoded = self._decoded(prompts)
+        states = decoded.unflatten(-2, (len(prompts), 1, decoded.shape[-2] // len(prompts)))
+        return nn.functional.pad(states, (0, 0, 0, 1))
+
     def decode(self, prompts: Tensor) -> Tensor:
+        embedding = self.embedding
+        written = embedding if embedding.shape[-2] == self.vocab_size else embedding[..., : self.vocab_size, :]
+        logits = self._decoded(prompts) @ written.mT
+        return logits.view(*logits.shape[:-2], len(prompts), 1, -1, self.vocab_size)
+
+    def _decoded(self, prompts: Tensor) -> Tensor:
+        """[... (prompt token) width]."""
         # Plain products of flattened axes: on tensors this small, parsing an einsum costs more than the product.
         embedding, encoders, decoders = self.embedding, self.encoders, self.decoders
         *runs, _, width = embedding.shape
         asked, tokens = len(prompts), decoders.shape[-1] // width
         embedded = embedding.index_select(-2, prompts.flatten()).view(*runs, asked, encoders.shape[-2])
-        decoded = embedded @ encoders @ decoders
-        written = embedding if embedding.shape[-2] == self.vocab_size else embedding[..., : self.vocab_size, :]
-        logits = decoded.view(*runs, asked * tokens, width) @ written.mT
-        return logits.view(*runs, asked, 1, tokens, self.vocab_size)
+        return (embedded @ encoders @ decoders).view(*runs, asked * tokens, width)

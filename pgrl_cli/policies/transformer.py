@@ -60,19 +60,31 @@ class TransformerPolicy(Policy):
             task.prompts.shape[-1],
             task.response_length,
         )
-        places = self.prompt_length + self.response_length - 1  # nothing is written after a response's last token
+        places = self.prompt_length + self.response_length  # the last one only critics read
         self.embedding = nn.Parameter(SPREAD * normals(task.vocab_size, width))
         self.positions = nn.Parameter(SPREAD * normals(places, width))
         self.blocks = nn.ModuleList(Block(width, heads, layers, normals) for _ in range(layers))
         self.gain, self.bias = _plain_norm(width)
 
     def logits(self, prompts: Tensor, responses: Tensor) -> Tensor:
+        return self._decoded(self._hidden(prompts, responses[..., :-1]))  # nothing is written after the last token
+
+    @property
+    def feature_size(self) -> int:
+        return self.embedding.shape[-1]
+
+    def features(self, prompts: Tensor, responses: Tensor) -> Tensor:
+        """What each token is decoded from, and what the last one became: [... prompt response token+1 width]."""
+        return normed(self._hidden(prompts, responses), self.gain, self.bias)
+
+    def _hidden(self, prompts: Tensor, tokens: Tensor) -> Tensor:
+        """What the prompt and each of a response's tokens became: [... prompt response token+1 width]."""
         hidden, pasts = self._read(prompts)
-        hidden = hidden.expand(*hidden.shape[:-3], responses.shape[-2], *hidden.shape[-2:])
-        if responses.shape[-1] > 1:
-            written, _ = self._write(responses[..., :-1], 0, pasts, [None] * len(pasts))
-            hidden = torch.cat([hidden, written], dim=-2)
-        return self._decoded(hidden)
+        hidden = hidden.expand(*hidden.shape[:-3], tokens.shape[-2], *hidden.shape[-2:])
+        if tokens.shape[-1] == 0:
+            return hidden
+        written, _ = self._write(tokens, 0, pasts, [None] * len(pasts))
+        return torch.cat([hidden, written], dim=-2)
 
     def respond(self, prompts: Tensor, uniforms: Tensor | None) -> Tensor:
         hidden, pasts = self._read(prompts)

@@ -27,10 +27,15 @@ from torch import Tensor
 
 from pgrl_cli import __version__
 from pgrl_cli.config.files import content
+from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import frozen_copy
 from pgrl_cli.training.parts import State
 
 FORMAT = 1
+ROLLOUT = "rollout."
+"""What an epoch learns from again."""
+SHARED = ("rollout.prompts",)
+"""Tensors that have no run axis in a stack's checkpoint."""
 STATE, TENSORS = "state.json", "tensors.safetensors"
 FEW = 6
 """Files of one checkpoint of a run: its two, their folder, and the three that it counts on."""
@@ -53,7 +58,7 @@ class Checkpoint:
     """Epochs done."""
     steps: int
     tensors: Mapping[str, Tensor]
-    """policy.NAME, reference.NAME, moments.NAME, and `stopped` [run] where runs of a stack have stopped."""
+    """policy.NAME, reference.NAME, moments.NAME and so on, [run ...] of a stack: what a state has, by its own words."""
     facts: Mapping[str, Any]
     """What whoever keeps the checkpoint wrote into it."""
 
@@ -73,21 +78,21 @@ def _tensors_of(state: State) -> dict[str, Tensor]:
         tensors |= {f"reference.{name}": tensor for name, tensor in state.reference.named_parameters()}
     if state.stopped is not None:
         tensors["stopped"] = state.stopped
-    return tensors
+    if state.learner is not None:
+        tensors |= {f"critic.{name}": tensor for name, tensor in state.learner.critic.named_parameters()}
+        tensors |= {f"critic_moments.{name}": tensor for name, tensor in state.learner.moments.items()}
+    if state.previous is not None:
+        tensors |= {f"previous.{name}": tensor for name, tensor in state.previous.named_parameters()}
+    if state.past_mean is not None:
+        tensors["past_mean"] = state.past_mean
+    tensors |= {f"coefficients.{name}": tensor for name, tensor in state.coefficients.items()}
+    return tensors | {f"{ROLLOUT}{name}": tensor for name, tensor in (state.rollout or {}).items()}
 
 
 @torch.no_grad()
 def restore(state: State, checkpoint: Checkpoint) -> None:
     """Put a state where a checkpoint stood. Raises CheckpointError where the tensors are not those of this state."""
-    reference = any(name.startswith("reference.") for name in checkpoint.tensors)
-    stopped = checkpoint.tensors.get("stopped")
-    wanted = replace(
-        state,
-        reference=frozen_copy(state.policy) if reference else None,
-        stopped=None
-        if stopped is None
-        else torch.zeros(state.parameters.shape[:-1], dtype=torch.bool, device=state.parameters.device),
-    )
+    wanted = _with_room(state, checkpoint.tensors)
     expected = _tensors_of(wanted)
     if strange := sorted(expected.keys() ^ checkpoint.tensors.keys()):
         raise CheckpointError(f"{TENSORS} does not fit this config: {', '.join(strange[:5])}")
@@ -99,14 +104,41 @@ def restore(state: State, checkpoint: Checkpoint) -> None:
     for name, tensor in expected.items():
         tensor.copy_(checkpoint.tensors[name])
     state.reference, state.stopped = wanted.reference, wanted.stopped
+    state.previous, state.rollout = wanted.previous, wanted.rollout
     state.epoch, state.steps = checkpoint.epoch, checkpoint.steps
+
+
+def _with_room(state: State, tensors: Mapping[str, Tensor]) -> State:
+    """The state with room for what a checkpoint holds and a state does not always have."""
+
+    def copy_if(prefix: str) -> Policy | None:
+        return frozen_copy(state.policy) if any(name.startswith(prefix) for name in tensors) else None
+
+    device = state.parameters.device
+    rollout = {
+        name.removeprefix(ROLLOUT): torch.empty_like(tensor, device=device)
+        for name, tensor in tensors.items()
+        if name.startswith(ROLLOUT)
+    }
+    stopped = None
+    if "stopped" in tensors:
+        stopped = torch.zeros(state.parameters.shape[:-1], dtype=torch.bool, device=device)
+    return replace(
+        state,
+        reference=copy_if("reference."),
+        previous=copy_if("previous."),
+        stopped=stopped,
+        rollout=rollout or None,
+    )
 
 
 def part_of(checkpoint: Checkpoint, runs: slice | int | None, facts: Mapping[str, Any]) -> Checkpoint:
     """The part of a stack's checkpoint that belongs to some of its runs, as if they had trained alone."""
     if runs is None:
         return replace(checkpoint, facts=facts)
-    tensors = {name: tensor[runs].contiguous() for name, tensor in checkpoint.tensors.items()}
+    tensors = {
+        name: tensor if name in SHARED else tensor[runs].contiguous() for name, tensor in checkpoint.tensors.items()
+    }
     if isinstance(runs, int):
         tensors.pop("stopped", None)
     elif "stopped" in tensors and not tensors["stopped"].any():

@@ -12,16 +12,18 @@ from torch import Tensor
 from pgrl_cli.config import Config
 from pgrl_cli.equations.averages import TOKENS, masked, token_mean
 from pgrl_cli.equations.categorical import LOG_RATIO_BOUND, bounded
+from pgrl_cli.equations.values import explained_variance
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.registry import Function, apply, cut_off
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.training.expectations import expected_zero_variance_groups
+from pgrl_cli.training.group_measures import GROUPS, Measures, group_measures
+from pgrl_cli.training.natural import mean_kl
 from pgrl_cli.training.objectives import Objective
 from pgrl_cli.training.parts import Number, Parts, State
 from pgrl_cli.training.rollouts import Rollout
+from pgrl_cli.training.steps import Step
 
-GROUPS = (-2, -1)
-"""The axes prompt and response."""
 METRICS = (
     "loss",
     "mean_reward",
@@ -44,6 +46,7 @@ EVALUATED = (
     "solution_probability",
     "lowest_solution_probability",
     "expected_zero_variance_groups",
+    "epoch_kl",
 )
 """Measures of the policy that an epoch leaves: null but in the last line of an epoch in which they were measured."""
 IN_DOUBLE = ("exact_match", "held_out_exact_match")
@@ -52,18 +55,18 @@ NOT_OF_OWN_REWARDS = ("expected_zero_variance_groups",)
 """Measures that ask what every response there is earns: null where a reward is the user's own."""
 MANY_TOKENS = 10_000
 """In all runs of a stack, from which on a step is measured by itself."""
-Measures = dict[str, Tensor | None]
 
 
 @torch.no_grad()
-def measured(parts: Parts, rollout: Rollout, steps: Sequence[Objective], norms: Sequence[Tensor]) -> Measures:
+def measured(parts: Parts, state: State, rollout: Rollout, taken: Sequence[Step]) -> Measures:
     """The measures of an epoch by the names of `metrics.jsonl`; None where one was not computed."""
+    steps = [step.objective for step in taken]
     kl = None
     if "reward_kl" in rollout:
         kl = rollout["reward_kl"].mean(dim=GROUPS)
     elif steps[0].kl is not None:
         kl = torch.stack([step.kl for step in steps if step.kl is not None])
-    groups = group_measures(rollout)
+    groups = _groups(rollout)
     measures: Measures = {
         "loss": torch.stack([step.loss.detach() for step in steps]),
         "mean_reward": groups["mean_reward"],
@@ -71,14 +74,40 @@ def measured(parts: Parts, rollout: Rollout, steps: Sequence[Objective], norms: 
         "kl": None if kl is None else kl.detach(),
         "entropy": token_mean(torch.stack([step.entropies for step in steps]), rollout.get("mask")),
         **moved(parts, rollout, steps),
-        "gradient_norm": torch.stack(list(norms)),
+        "gradient_norm": torch.stack([step.norm for step in taken]),
         "zero_variance_groups": groups["zero_variance_groups"],
         "reward_std": groups["reward_std"],
         "response_length": groups["response_length"],
     }
     if any(len(share.rewards) > 1 for share in parts.shares):
-        measures |= {name: rollout[name].mean(dim=GROUPS) for name in rollout if name.startswith("reward/")}
-    return measures
+        measures |= {name: value for name, value in groups.items() if name.startswith("reward/")}
+    measures |= {name: groups[name] for name in ("kept_groups", "sampled_responses") if name in groups}
+    return measures | _of_the_critic(rollout, steps) | _of_moves(parts, state, taken)
+
+
+def _groups(rollout: Rollout) -> Measures:
+    """What the groups are like that were sampled, also those that were dropped."""
+    known = {name.removeprefix("group/"): value for name, value in rollout.items() if name.startswith("group/")}
+    return {"reward_std": None} | known if known else group_measures(rollout)
+
+
+def _of_the_critic(rollout: Rollout, steps: Sequence[Objective]) -> Measures:
+    """The critic's loss before each step, and how much of its targets it had explained at sampling."""
+    losses = [step.value_loss for step in steps if step.value_loss is not None]
+    if not losses:
+        return {}
+    explained = explained_variance(rollout["values"][..., :-1], rollout["targets"], rollout.get("mask"))
+    return {"value_loss": torch.stack(losses), "explained_variance": explained}
+
+
+def _of_moves(parts: Parts, state: State, taken: Sequence[Step]) -> Measures:
+    """How far steps have gone, and the coefficients that follow it, as they were in this epoch."""
+    moves: Measures = {}
+    if taken[0].objective.old_kl is not None:
+        moves["old_kl"] = torch.stack([step.objective.old_kl for step in taken if step.objective.old_kl is not None])
+    if taken[0].kl is not None:
+        moves["step_kl"] = torch.stack([step.kl for step in taken if step.kl is not None])
+    return moves | {name: value.clone() for name, value in state.coefficients.items()}
 
 
 def moved(parts: Parts, rollout: Rollout, steps: Sequence[Objective]) -> Measures:
@@ -105,22 +134,6 @@ def measured_for(config: Config, names: Iterable[str]) -> list[str]:
     weights = config.weights()
     components = [f"reward/{name}" for name in weights] if len(weights) > 1 else []
     return [name for name in names if not name.startswith("reward/")] + components
-
-
-def group_measures(rollout: Rollout) -> Measures:
-    """What the rewards of the prompts' groups are like, before the delta mode: [...] each."""
-    rewards = rollout["task_rewards"]
-    equal = rewards.amax(dim=-1) == rewards.amin(dim=-1)
-    mask = rollout.get("mask")
-    lengths = torch.full_like(rewards, rollout["responses"].shape[-1]) if mask is None else mask.sum(dim=-1)
-    alone = rewards.shape[-1] == 1  # a group of one has no spread
-    return {
-        "mean_reward": rewards.mean(dim=GROUPS),
-        "shaped_reward": rollout["rewards"].mean(dim=GROUPS),
-        "zero_variance_groups": equal.to(rewards.dtype).mean(dim=-1),
-        "reward_std": None if alone else rewards.std(dim=-1).mean(dim=-1),
-        "response_length": lengths.to(rewards.dtype).mean(dim=GROUPS),
-    }
 
 
 def ratio_measures(rollout: Rollout, log_probs: Tensor) -> Measures:
@@ -181,13 +194,24 @@ def solution_probabilities(parts: Parts, policy: Policy) -> Tensor:
     return policy.response_log_probs(prompts, solutions).squeeze(-1).exp()
 
 
+def is_due(config: Config, epoch: int) -> bool:
+    """Whether it is an epoch's turn to have its policy measured; it always is the last's."""
+    return epoch == config.epochs - 1 or (config.eval_period > 0 and (epoch + 1) % config.eval_period == 0)
+
+
 @torch.no_grad()
-def evaluated(parts: Parts, config: Config, state: State) -> Measures:
-    """What is measured of the policy as it is, where it is this epoch's turn (or the last)."""
-    epoch, policy = state.epoch, state.policy
-    due = epoch == config.epochs - 1 or (config.eval_period > 0 and (epoch + 1) % config.eval_period == 0)
-    if not due:
-        return dict.fromkeys(EVALUATED)
+def evaluated(parts: Parts, config: Config, state: State, rollout: Rollout, old: Tensor | None) -> Measures:
+    """What is measured of the policy as it is, where it is this epoch's turn (or the last).
+
+    old [... prompt response token vocab]: log pi before the epoch's steps, where it is known; then also how far they
+    have led: KL(before || after) in nats per token of the rollout.
+    """
+    policy = state.policy
+    moved = None
+    if old is not None:
+        moved = mean_kl(old, policy.vocab_log_probs(rollout["prompts"], rollout["responses"]), rollout.get("mask"))
+    if not is_due(config, state.epoch):
+        return dict.fromkeys(EVALUATED) | {"epoch_kl": moved}
     probabilities = solution_probabilities(parts, policy)
     return {
         "exact_match": exact_match(parts.task, policy, parts.task.prompts),
@@ -195,4 +219,5 @@ def evaluated(parts: Parts, config: Config, state: State) -> Measures:
         "solution_probability": probabilities.mean(dim=-1),
         "lowest_solution_probability": probabilities.amin(dim=-1),
         "expected_zero_variance_groups": expected_zero_variance_groups(parts, config.num_responses, policy),
+        "epoch_kl": moved,
     }

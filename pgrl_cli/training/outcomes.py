@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pgrl_cli.equations.attempts import kinds_of
 from pgrl_cli.registry import Function
-from pgrl_cli.tasks.task import Task
+from pgrl_cli.tasks.task import Task, total
 
 MOST_RESPONSES = 20_000
 """All prompts' responses together, up to which measures go through them one by one."""
@@ -23,14 +23,27 @@ Rewards = Mapping[str, tuple[Function, float]]
 """Each component of the reward, with its weight."""
 
 
-def scores(rewards: Rewards, prompts: Tensor, responses: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
-    """What the task pays for responses [... prompt response token], component by component and in sum.
+def points(rewards: Rewards, prompts: Tensor, responses: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
+    """What each component answers to responses [... prompt response token], as it answers. Raises RewardError.
 
-    `reward/NAME` and task_rewards, [... prompt response]. Raises RewardError.
+    [... prompt response]; of a process reward [... prompt response token].
     """
-    found = {f"reward/{name}": reward(prompts, responses).to(dtype) for name, (reward, _) in rewards.items()}
+    return {name: reward(prompts, responses).to(dtype) for name, (reward, _) in rewards.items()}
+
+
+def scores(paid: Mapping[str, Tensor], rewards: Rewards, responses: Tensor) -> dict[str, Tensor]:
+    """What the task pays for whole responses, component by component and in sum, of what each component answered.
+
+    `reward/NAME` and task_rewards, [... prompt response].
+    """
+    found = {f"reward/{name}": total(paid[name], responses) for name in rewards}
     weighted = [found[f"reward/{name}"] * weight for name, (_, weight) in rewards.items()]
     return found | {"task_rewards": torch.stack(weighted).sum(dim=0) if len(weighted) > 1 else weighted[0]}
+
+
+def task_rewards(rewards: Rewards, prompts: Tensor, responses: Tensor, dtype: torch.dtype) -> Tensor:
+    """What the task pays for whole responses [... prompt response token]: [... prompt response]. Raises RewardError."""
+    return scores(points(rewards, prompts, responses, dtype), rewards, responses)["task_rewards"]
 
 
 @dataclass(frozen=True)
@@ -54,8 +67,8 @@ class Outcomes:
         """[prompt response]."""
         prompts, every = self.task.prompts, self.responses
         pieces = every.split(max(1, AT_ONCE // (prompts.numel() * every.shape[-1])))
-        scored = [scores(self.rewards, prompts, piece.expand(len(prompts), -1, -1), self.dtype) for piece in pieces]
-        return torch.cat([each["task_rewards"] for each in scored], dim=-1)
+        shape = (len(prompts), -1, -1)
+        return torch.cat([task_rewards(self.rewards, prompts, p.expand(shape), self.dtype) for p in pieces], dim=-1)
 
     @cached_property
     def kinds(self) -> Tensor:

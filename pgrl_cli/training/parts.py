@@ -2,16 +2,17 @@
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from pgrl_cli import draws
+from pgrl_cli.policies.heads import Critic
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import lay_together
-from pgrl_cli.registry import Function
+from pgrl_cli.registry import Function, needs
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.training.outcomes import Outcomes, Rewards
 
@@ -45,6 +46,9 @@ class Parts:
     average: Function
     kl_average: Function
     update: Function
+    value_target: Function | None
+    """What a critic learns; none where nothing asks for values."""
+    critic_update: Function | None
     knobs: Mapping[str, Number]
     seeds: tuple[int, ...]
     prompts_seed: int
@@ -59,13 +63,17 @@ class Parts:
         drawn = torch.from_numpy(draws.uniforms(self.seeds, purpose, epoch, shape))
         return (drawn if self.stacked else drawn[0]).to(self.device, self.dtype)
 
-    def drawn_prompts(self, count: int | None, epoch: int) -> Tensor | None:
+    def drawn_prompts(self, count: int | None, epoch: int, purpose: str = "prompts per epoch") -> Tensor | None:
         """The places [prompt] of the prompts that an epoch draws, the same for every run; None for all, in order."""
         prompts = self.task.prompts
         if count is None or count >= len(prompts):
             return None
-        order = draws.generator(self.prompts_seed, "prompts per epoch", epoch).permutation(len(prompts))
+        order = draws.generator(self.prompts_seed, purpose, epoch).permutation(len(prompts))
         return torch.from_numpy(order[:count]).to(prompts.device)
+
+    def asked_for(self, name: str) -> bool:
+        """Whether a delta mode needs a tensor of that name."""
+        return any(name in needs(share.advantage) for share in self.shares)
 
     def knob(self, name: str, *, axes: int) -> Number:
         """A knob that broadcasts against tensors with so many axes behind the run axis."""
@@ -90,6 +98,20 @@ def column(value: Number, axes: int) -> Number:
 
 
 @dataclass
+class Learner:
+    """A critic, with what its updates touch."""
+
+    critic: Critic
+    parameters: Tensor
+    """All of the critic's, in one tensor [... parameter] that the critic's own are views of."""
+    moments: dict[str, Tensor]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Learner":
+        critic = copy.deepcopy(self.critic, memo)
+        return Learner(critic, lay_together(critic, self.parameters.ndim > 1), copy.deepcopy(self.moments, memo))
+
+
+@dataclass
 class State:
     """All that changes while it trains: what a checkpoint must hold, and nothing else."""
 
@@ -106,10 +128,18 @@ class State:
     """Optimizer steps done."""
     stopped: Tensor | None = None
     """[run]: the runs of a stack that a gradient without a finite norm has stopped; none so far where it is None."""
+    learner: Learner | None = None
+    """The critic; none where nothing asks for values."""
+    coefficients: dict[str, Tensor] = field(default_factory=dict)
+    """Weights of KLs that follow a target, as they are by now: [...] each, by their keys."""
+    past_mean: Tensor | None = None
+    """[...]: what a delta mode with a memory has seen of rewards so far, NaN for nothing; None where none has one."""
+    previous: Policy | None = None
+    """The frozen policy of an epoch ago, where a delta mode asks what it would have earned."""
+    rollout: dict[str, Tensor] | None = None
+    """What the next epoch learns from again; none where it samples anew."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "State":
-        policy = copy.deepcopy(self.policy, memo)
-        parameters = lay_together(policy, stacked=self.parameters.ndim > 1)
-        moments = {name: moment.clone() for name, moment in self.moments.items()}
-        reference, stopped = copy.deepcopy((self.reference, self.stopped), memo)
-        return State(policy, parameters, moments, reference, self.epoch, self.steps, stopped)
+        copied = {each.name: copy.deepcopy(getattr(self, each.name), memo) for each in fields(self)}
+        copied["parameters"] = lay_together(copied["policy"], stacked=self.parameters.ndim > 1)
+        return State(**copied)

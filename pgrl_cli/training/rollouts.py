@@ -7,10 +7,11 @@ from torch import Tensor
 
 from pgrl_cli.config import Config
 from pgrl_cli.reward_calls import RewardError
+from pgrl_cli.training.dropping import informative_ones
 from pgrl_cli.training.parts import Parts, State
-from pgrl_cli.training.scoring import Rollout, Sampler, described, scored
+from pgrl_cli.training.scoring import Rollout, Sampler, described, scored, under_reference, valued
 
-__all__ = ["Failures", "Rollout", "collect"]
+__all__ = ["Failures", "Rollout", "collect", "taken_up"]
 
 Failures = dict[int, RewardError]
 """Why a share of a stack could not be scored, by its index."""
@@ -23,18 +24,38 @@ def collect(parts: Parts, config: Config, state: State) -> tuple[Rollout, Failur
     In a stack of several shares one whose reward fails is scored as NaN, which spoils its runs and no others, and the
     failure is handed back; a share on its own raises RewardError.
     """
-    places = parts.drawn_prompts(config.prompts_per_epoch, state.epoch)
+    failures: Failures = {}
+    rollout = _sampled(parts, config, state, failures, 0)
+    if config.drop_zero_variance_groups:
+        rollout = informative_ones(config, rollout, lambda number: _sampled(parts, config, state, failures, number))
+    return rollout, failures
+
+
+@torch.no_grad()
+def taken_up(parts: Parts, config: Config, state: State) -> Rollout:
+    """The rollout of an earlier epoch, as the reference sees it by now."""
+    assert state.rollout is not None
+    rollout = dict(state.rollout)
+    if state.reference is not None:
+        rollout |= under_reference(parts, state.reference, rollout)
+    return rollout
+
+
+def _sampled(parts: Parts, config: Config, state: State, failures: Failures, number: int) -> Rollout:
+    """The number-th sample of an epoch, which has several where groups that were dropped are replaced."""
+    again = f", again {number}" if number else ""
+    places = parts.drawn_prompts(config.prompts_per_epoch, state.epoch, f"prompts per epoch{again}")
     prompts = parts.task.prompts if places is None else parts.task.prompts[places]
     shape = (len(prompts), config.num_responses, parts.task.response_length)
-    responses = state.policy.respond(prompts, parts.uniforms("responses", state.epoch, *shape))
+    responses = state.policy.respond(prompts, parts.uniforms(f"responses{again}", state.epoch, *shape))
     rollout = described(parts, config, Sampler(state.policy, state.reference, parts.knobs), prompts, responses)
+    rollout |= valued(parts, config, state, rollout)
     if len(parts.shares) == 1:
-        return rollout | scored(parts, config, state, parts.shares[0], rollout), {}
-    failures: Failures = {}
+        return rollout | scored(parts, config, state, parts.shares[0], rollout)
     found = []
     for index, share in enumerate(parts.shares):
         here = {name: tensor if name == "prompts" else tensor[share.runs] for name, tensor in rollout.items()}
-        if state.stopped is not None and state.stopped[share.runs].all():
+        if index in failures or (state.stopped is not None and state.stopped[share.runs].all()):
             found.append(_spoilt(here))
             continue
         try:
@@ -43,7 +64,7 @@ def collect(parts: Parts, config: Config, state: State) -> tuple[Rollout, Failur
             failures[index] = error
             _stop(state, share.runs)
             found.append(_spoilt(here))
-    return rollout | _side_by_side(found), failures
+    return rollout | _side_by_side(found)
 
 
 def _stop(state: State, runs: slice) -> None:
@@ -56,7 +77,8 @@ def _stop(state: State, runs: slice) -> None:
 
 def _spoilt(rollout: Rollout) -> Rollout:
     nothing = torch.full_like(rollout["old_log_probs"][..., 0], torch.nan)
-    return {"task_rewards": nothing, "rewards": nothing, "advantages": nothing.unsqueeze(-1)}
+    spoilt = {"task_rewards": nothing, "rewards": nothing, "advantages": nothing.unsqueeze(-1)}
+    return spoilt | ({"targets": torch.full_like(rollout["old_log_probs"], torch.nan)} if "values" in rollout else {})
 
 
 def _side_by_side(scored: Sequence[Rollout]) -> Rollout:

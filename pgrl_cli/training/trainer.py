@@ -4,10 +4,9 @@ It writes no file, prints nothing, and knows no algorithm's name. Logs, progress
 plain loops around it; stopping between two records and going on later with the same State changes nothing.
 """
 
-import math
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,13 +15,17 @@ import torch
 from torch import Tensor
 
 from pgrl_cli.config import Config
-from pgrl_cli.policies.stack import frozen_copy, joined
-from pgrl_cli.registry import apply
-from pgrl_cli.training.faults import Fault, fault
-from pgrl_cli.training.measures import NOT_OF_OWN_REWARDS, Measures, evaluated, measured, measured_for
-from pgrl_cli.training.objectives import Objective, policy_gradient
-from pgrl_cli.training.parts import Number, Parts, State
-from pgrl_cli.training.rollouts import Failures, Rollout, collect
+from pgrl_cli.policies.policy import Policy
+from pgrl_cli.policies.stack import frozen_copy
+from pgrl_cli.training.faults import Fault
+from pgrl_cli.training.group_measures import Measures
+from pgrl_cli.training.measures import NOT_OF_OWN_REWARDS, evaluated, is_due, measured, measured_for
+from pgrl_cli.training.memory import follow, following, look_back
+from pgrl_cli.training.parts import Parts, State
+from pgrl_cli.training.rollouts import Failures, Rollout, collect, taken_up
+from pgrl_cli.training.schedules import decayed, scheduled
+from pgrl_cli.training.steps import Steps
+from pgrl_cli.training.warm_start import Warmth, warmed
 
 Runs = slice | int | None
 """Which of a stack's runs: some side by side, one by itself, or all there are."""
@@ -45,6 +48,8 @@ class Record:
     """The shares of a stack that could not be scored: their runs are spoilt, and no others."""
     faults: Mapping[int, Fault]
     """Why runs had a gradient without a finite norm, the first time in this epoch; a run alone is number 0."""
+    warm_start: Warmth | None = None
+    """How the warm start before it went, where there was one."""
 
     @cached_property
     def numbers(self) -> dict[str, Any]:
@@ -70,8 +75,9 @@ class Record:
         """
         spoilt = None if alive is None or alive.all() else ~alive
         arrays = {name: _of_runs(self.numbers[name], runs, spoilt) for name in measured_for(config, self.numbers)}
-        if config.kl_coefficient == 0:
-            arrays["kl"] = None  # a neighbour's may pull
+        for name, weight in (("kl", config.kl_coefficient), ("old_kl", config.old_kl_coefficient)):
+            if weight == 0 and name in arrays:
+                arrays[name] = None  # a neighbour's may pull
         last = {name: _of_runs(array, runs, spoilt) for name, array in self.last_numbers.items()}
         if config.sources:
             last |= dict.fromkeys(NOT_OF_OWN_REWARDS)  # a neighbour's may be known
@@ -100,46 +106,35 @@ def _finite(value: Any, spoilt: np.ndarray | None) -> bool:
 
 def train(parts: Parts, config: Config, state: State) -> Iterator[Record]:
     """Yield a record per epoch, from the state's epoch to the last; whoever iterates decides what to keep."""
+    warmth = warmed(parts, config, state) if config.warm_start is not None and state.epoch == 0 else None
     while state.epoch < config.epochs:
-        yield _epoch(parts, config, state)
+        record = _epoch(parts, config, state)
+        yield record if warmth is None else replace(record, warm_start=warmth)
+        warmth = None
 
 
 def _epoch(parts: Parts, config: Config, state: State) -> Record:
     started = time.perf_counter()
+    parts = following(parts, state)
+    before = frozen_copy(state.policy) if parts.asked_for("old_policy_rewards") else None
     _refresh_reference(parts, config, state)
-    rollout, failures = collect(parts, config, state)
+    rollout, failures = (
+        (taken_up(parts, config, state), {}) if _reuses(config, state) else collect(parts, config, state)
+    )
+    old = _before_the_steps(parts, config, state, rollout)
     sampled = time.perf_counter()
-    factor = decayed(config.learning_rate_decay, state.epoch, config.epochs)
-    rate = parts.knob("learning_rate", axes=1) * factor
+    factor = scheduled(config.learning_rate_decay, config.learning_rate_warmup, state.epoch, config.epochs)
     bonus = parts.knob("entropy_coefficient", axes=0) * decayed(config.entropy_decay, state.epoch, config.epochs)
-    leaves = list(state.policy.parameters())
-    steps: list[Objective] = []
-    norms: list[Tensor] = []
-    faults: dict[int, Fault] = {}
-    for _ in range(config.steps_per_epoch):
-        objective = policy_gradient(parts, config, state.policy, rollout, bonus)
-        gradients = torch.autograd.grad(_summed(objective.loss), leaves)
-        with torch.no_grad():
-            gradient = joined(gradients, parts.stacked)
-            norm = torch.linalg.vector_norm(gradient, dim=-1)
-            if state.stopped is None and _all_finite(norm):
-                _update(parts, state, gradient, rate)
-            else:
-                broken = _broken_by(parts, config, state, rollout, objective, norm, faults)
-                _update_others(parts, state, gradient, rate, broken)
-        norms.append(norm)
-        steps.append(objective)
-    stepped = time.perf_counter()
-    measures = measured(parts, rollout, steps, norms)
-    evaluation = evaluated(parts, config, state)
-    seconds = {
-        "rollout": sampled - started,
-        "steps": stepped - sampled,
-        "measures": time.perf_counter() - stepped,
-    }
+    steps = Steps(parts, config, state, rollout, factor, bonus)
+    taken = steps.all()
+    ended = time.perf_counter()
+    measures = measured(parts, state, rollout, taken)
+    evaluation = evaluated(parts, config, state, rollout, old)
+    _remember(parts, config, state, rollout, measures, evaluation, before)
+    seconds = {"rollout": sampled - started, "steps": ended - sampled, "measures": time.perf_counter() - ended}
     state.epoch += 1
     numbers = range(state.steps - config.steps_per_epoch, state.steps)
-    return Record(state.epoch - 1, numbers, measures, evaluation, rollout, seconds, failures, faults)
+    return Record(state.epoch - 1, numbers, measures, evaluation, rollout, seconds, failures, steps.faults)
 
 
 def _refresh_reference(parts: Parts, config: Config, state: State) -> None:
@@ -150,57 +145,37 @@ def _refresh_reference(parts: Parts, config: Config, state: State) -> None:
         state.reference = frozen_copy(state.policy)
 
 
-def _summed(losses: Tensor) -> Tensor:
-    """Runs are independent, so the gradient of the sum of their losses gives every run its own.
-
-    (Not `grad_outputs` of ones: its check of shapes is slow, and imports sympy for a third of a second at the first.)
-    """
-    return losses.sum() if losses.ndim else losses
+def _reuses(config: Config, state: State) -> bool:
+    """Whether this epoch learns from an earlier one's rollout."""
+    return state.rollout is not None and state.epoch % config.rollout_reuse > 0
 
 
-def _update(parts: Parts, state: State, gradient: Tensor, rate: Number) -> None:
-    state.steps += 1
-    given = {"parameters": state.parameters, "gradient": gradient, "learning_rate": rate, "count": state.steps}
-    apply(parts.update, given | state.moments, parts.knobs)
+@torch.no_grad()
+def _before_the_steps(parts: Parts, config: Config, state: State, rollout: Rollout) -> Tensor | None:
+    """log pi over the vocabulary before an epoch's steps, where it is measured how far they lead."""
+    if not (is_due(config, state.epoch) or "old_kl_coefficient" in state.coefficients):
+        return None
+    return state.policy.vocab_log_probs(rollout["prompts"], rollout["responses"])
 
 
-def _all_finite(norm: Tensor) -> bool:
-    return math.isfinite(norm.item()) if norm.ndim == 0 else bool(norm.isfinite().all())
-
-
-def _broken_by(
+def _remember(
     parts: Parts,
     config: Config,
     state: State,
     rollout: Rollout,
-    objective: Objective,
-    norm: Tensor,
-    faults: dict[int, Fault],
-) -> Tensor:
-    """Which runs this step must not move ([...], bool): their gradient is not finite, or they have stopped before.
-
-    Notes why, and which of a stack's runs stop for good.
-    """
-    broken = ~norm.isfinite()
-    stops = torch.zeros_like(broken)
-    for run in np.flatnonzero(broken.cpu().numpy()).tolist():
-        if run not in faults and (state.stopped is None or not state.stopped[run]):
-            faults[run] = fault(parts, state, rollout, objective, norm, run if parts.stacked else None)
-            stops.view(-1)[run] = config.on_nonfinite == "stop" or faults[run].spoilt
-    if parts.stacked and stops.any():
-        state.stopped = stops if state.stopped is None else state.stopped | stops
-    return broken if state.stopped is None else broken | state.stopped
-
-
-def _update_others(parts: Parts, state: State, gradient: Tensor, rate: Number, broken: Tensor) -> None:
-    """Update the runs that are not broken; the others keep their parameters and what the update remembers of them."""
-    moved = {"parameters": state.parameters} | state.moments
-    before = {name: tensor[broken].clone() for name, tensor in moved.items()}
-    _update(parts, state, gradient, rate)
-    for name, tensor in moved.items():
-        tensor[broken] = before[name]
-
-
-def decayed(decay: str, epoch: int, epochs: int) -> float:
-    """The factor of a schedule in an epoch: 1 for `none`; for `linear` from 1 to 0 at the last epoch."""
-    return 1 - epoch / max(1, epochs - 1) if decay == "linear" else 1.0
+    measures: Measures,
+    evaluation: Measures,
+    before: Policy | None,
+) -> None:
+    """What later epochs need of this one; nothing of it may change before its steps are taken."""
+    reused = _reuses(config, state)
+    responses = rollout["rewards"].shape[-2:].numel()
+    kl = measures["kl"]
+    at_sampling = kl if kl is None or kl.ndim == state.parameters.ndim - 1 else kl[0]
+    follow(parts, state, at_sampling, evaluation["epoch_kl"], responses)
+    if state.past_mean is not None and not reused:
+        look_back(parts, state, rollout)
+    if before is not None:
+        state.previous = before
+    goes_on = (state.epoch + 1) % config.rollout_reuse > 0
+    state.rollout = rollout if goes_on else None

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from pgrl_cli.registry import Fraction, Function, NonNegative, Positive, needs, table
+from pgrl_cli.training.natural import trpo
+from pgrl_cli.training.parts import Number, column
 
-GIVEN = ("parameters", "gradient", "learning_rate", "count")
+GIVEN = ("parameters", "gradient", "learning_rate", "count", "fisher_product", "trial")
 
 
 def adam(
@@ -106,9 +108,23 @@ def sgd(
     parameters.sub_(velocities * learning_rate)
 
 
+def clipped_by_norm(gradient: Tensor, norm: Tensor, max_gradient_norm: Number) -> Tensor:
+    """The gradient, shortened to the largest norm where it is longer; each run's own.
+
+    gradient [... parameter], norm [...] of it, max_gradient_norm a number or one per run -> [... parameter]. Up to the
+    largest norm not a bit changes; nor does a gradient whose norm is not finite, which has no direction to keep.
+    Pascanu et al., 2013, "On the difficulty of training recurrent neural networks", algorithm 1.
+    """
+    largest = column(max_gradient_norm, axes=0)
+    scale = torch.where((norm > largest) & norm.isfinite(), largest / norm, 1.0)
+    return gradient * scale.unsqueeze(-1)
+
+
 def moments_of(update: Function) -> list[str]:
     """What an update remembers from step to step, by name."""
     return [name for name in needs(update) if name not in GIVEN]
 
 
-OPTIMIZERS = table(adam, adamw, sgd)
+FIRST_ORDER = table(adam, adamw, sgd)
+"""Those that need no more than a gradient."""
+OPTIMIZERS = {**FIRST_ORDER, **table(trpo)}

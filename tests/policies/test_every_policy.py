@@ -210,3 +210,42 @@ def test_parameters_lay_together_are_the_policys_own_and_answer_as_before(name, 
         for run in range(runs):
             assert (parameter if runs == 1 else parameter[run]).unique().tolist() == [run]
     assert torch.equal(frozen.log_probs(PROMPTS, responses), before)
+
+
+@any_policy
+@torch.no_grad()
+def test_a_critics_features_are_one_state_before_each_token_and_one_behind_the_last(name):
+    policy = built(name)
+    features = policy.features(PROMPTS, RESPONSES)
+    *_, responses, tokens, size = features.shape
+    assert features.shape[:-3] == (len(PROMPTS),)
+    assert responses in (1, RESPONSES.shape[1])
+    assert (tokens, size) == (LENGTH + 1, policy.feature_size)
+    assert features.dtype == torch.float64
+    assert features[..., :-1, :].unique(dim=0).shape[0] == len(PROMPTS)
+
+
+@any_policy
+@torch.no_grad()
+def test_a_state_depends_on_no_token_that_comes_after_it(name):
+    policy = built(name)
+    responses = RESPONSES[:, [0, 4, 8]]
+    before = policy.features(PROMPTS, responses)
+    for token in range(LENGTH):
+        changed = responses.clone()
+        changed[..., token:] = (changed[..., token:] + 1) % VOCAB
+        after = policy.features(PROMPTS, changed)
+        torch.testing.assert_close(after[..., : token + 1, :], before[..., : token + 1, :], rtol=0, atol=1e-14)
+
+
+@any_policy
+@torch.no_grad()
+def test_features_side_by_side_are_those_one_by_one(name):
+    policies = [built(name, seed=seed) for seed in range(3)]
+    responses = torch.stack([RESPONSES.roll(seed, dims=1) for seed in range(3)])
+    stack = side_by_side(policies)
+    features = stack.features(PROMPTS, responses)
+    assert len(features) == 3
+    assert stack.feature_size == policies[0].feature_size
+    for run, policy in enumerate(policies):
+        torch.testing.assert_close(features[run], policy.features(PROMPTS, responses[run]), rtol=0, atol=1e-13)

@@ -67,3 +67,11 @@ def test_a_prompt_never_trained_on_is_answered_too():
     probabilities = policy.vocab_log_probs(prompts, torch.zeros(1, 1, 2, dtype=torch.long)).exp()
     assert probabilities.isfinite().all()
     assert (probabilities - 1 / 3).abs().max() > 1e-3
+
+
+def test_its_features_times_the_embedding_are_its_logits_and_zeros_behind_the_last_token():
+    policy = built("positional")
+    features = policy.features(TASK.prompts, torch.zeros(3, 4, 2, dtype=torch.long))
+    logits = policy.logits(TASK.prompts, torch.zeros(3, 4, 2, dtype=torch.long))
+    torch.testing.assert_close(features[..., :-1, :] @ policy.embedding.mT, logits, rtol=1e-13, atol=1e-13)
+    assert features[..., -1, :].unique().tolist() == [0]

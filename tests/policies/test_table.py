@@ -46,3 +46,11 @@ def test_a_prompt_listed_twice_gets_one_answer_however_it_is_asked():
     alone = policies[0].logits(task.prompts, RESPONSES)
     assert torch.equal(policies[0].logits(task.prompts.clone(), RESPONSES), alone)
     assert torch.equal(side_by_side(policies).logits(task.prompts, RESPONSES)[0], alone)
+
+
+def test_its_features_are_a_one_at_the_prompts_row_and_the_tokens_position_and_zeros_behind_the_last():
+    policy = built("table")
+    features = policy.features(torch.tensor([[0, 1], [2, 0], [2, 2]]), RESPONSES)  # its third, its first, and neither
+    assert policy.feature_size == 3 * 2
+    assert features.flatten(1).nonzero().tolist() == [[0, 4], [0, 6 + 5], [1, 0], [1, 6 + 1]]
+    assert features.unique().tolist() == [0, 1]

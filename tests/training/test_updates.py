@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from pgrl_cli.registry import apply
-from pgrl_cli.training.updates import OPTIMIZERS, moments_of
+from pgrl_cli.training.updates import OPTIMIZERS, clipped_by_norm, moments_of
 
 TORCH = {
     "adam": (torch.optim.Adam, {}, {}),
@@ -50,3 +50,48 @@ def test_each_run_of_a_stack_has_its_own_learning_rate(name):
 
 def test_every_update_is_compared_with_torch():
     assert set(OPTIMIZERS) == set(TORCH)
+
+
+def test_a_gradient_of_norm_five_is_shortened_to_the_largest_norm_by_hand():
+    gradient, norm = torch.tensor([3.0, -4.0], dtype=torch.float64), torch.tensor(5.0, dtype=torch.float64)
+    assert clipped_by_norm(gradient, norm, 1.0).tolist() == pytest.approx([0.6, -0.8], rel=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_each_run_is_shortened_by_itself_and_only_where_it_is_too_long(dtype):
+    gradient = torch.randn(50, 7, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    gradient[0] = 0
+    norm = torch.linalg.vector_norm(gradient, dim=-1)
+    largest = torch.linspace(0.5, 5, 50, dtype=dtype)
+    largest[1] = norm[1]
+    clipped = clipped_by_norm(gradient, norm, largest.view(-1, 1, 1, 1))
+    longer = norm > largest
+    assert 10 < longer.sum() < 40
+    assert torch.equal(clipped[~longer], gradient[~longer])
+    after = torch.linalg.vector_norm(clipped[longer], dim=-1)
+    torch.testing.assert_close(after, largest[longer], rtol=1e-6, atol=0)
+    straight = torch.nn.functional.cosine_similarity(clipped[longer], gradient[longer])
+    torch.testing.assert_close(straight, torch.ones_like(straight), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_it_is_clipped_as_torch_clips_it(stacked):
+    gradient = torch.randn(3, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    expected = []
+    for row in gradient:
+        parameter = torch.zeros(6, dtype=torch.float64, requires_grad=True)
+        parameter.grad = row.clone()
+        torch.nn.utils.clip_grad_norm_([parameter], 0.8)
+        expected.append(parameter.grad)
+    norms = torch.linalg.vector_norm(gradient, dim=-1)
+    if stacked:
+        ours = clipped_by_norm(gradient, norms, 0.8)
+    else:
+        ours = torch.stack([clipped_by_norm(row, norm, 0.8) for row, norm in zip(gradient, norms, strict=True)])
+    torch.testing.assert_close(ours, torch.stack(expected), rtol=1e-5, atol=0)  # torch adds 1e-6 to the norm
+
+
+def test_a_gradient_of_zero_or_without_a_finite_norm_stays_as_it_is():
+    gradient = torch.tensor([[0.0, -0.0], [torch.nan, 1.0], [torch.inf, 1.0], [3e38, 3e38]])
+    clipped = clipped_by_norm(gradient, torch.linalg.vector_norm(gradient, dim=-1), 1.0)
+    assert torch.equal(clipped.view(torch.int32), gradient.view(torch.int32))

@@ -1,0 +1,35 @@
+"""What the groups of a rollout are like before the delta mode: their rewards and the lengths of their responses."""
+
+import torch
+from torch import Tensor
+
+from pgrl_cli.training.scoring import Rollout
+
+GROUPS = (-2, -1)
+"""The axes prompt and response."""
+Measures = dict[str, Tensor | None]
+
+
+def group_measures(rollout: Rollout, sampled: Tensor | None = None) -> Measures:
+    """What the rewards of the prompts' groups are like: [...] each; of all groups, or of some [... prompt]."""
+    rewards = rollout["task_rewards"]
+    equal = rewards.amax(dim=-1) == rewards.amin(dim=-1)
+    mask = rollout.get("mask")
+    lengths = torch.full_like(rewards, rollout["responses"].shape[-1]) if mask is None else mask.sum(dim=-1)
+    alone = rewards.shape[-1] == 1  # a group of one has no spread
+    return {
+        "mean_reward": _mean(rewards, sampled),
+        "shaped_reward": _mean(rollout["rewards"], sampled),
+        "zero_variance_groups": _mean(equal.to(rewards.dtype).unsqueeze(-1), sampled),
+        "reward_std": None if alone else _mean(rewards.std(dim=-1, keepdim=True), sampled),
+        "response_length": _mean(lengths.to(rewards.dtype), sampled),
+        **{name: _mean(rollout[name], sampled) for name in rollout if name.startswith("reward/")},
+    }
+
+
+def _mean(values: Tensor, sampled: Tensor | None) -> Tensor:
+    """Over prompts and responses [... prompt response]: [...]."""
+    if sampled is None:
+        return values.mean(dim=GROUPS)
+    groups = torch.where(sampled, values.mean(dim=-1), 0.0)
+    return groups.sum(dim=-1) / sampled.sum(dim=-1)
