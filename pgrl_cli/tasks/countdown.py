@@ -28,6 +28,9 @@ NOTHING, EXPRESSION, OF_THE_GIVEN, RIGHT = range(4)
 """What a response is at best."""
 PARTIAL = (0.0, 0.25, 0.5, 1.0)
 PROMPT = re.compile("([0-9]{1,9}(?: [0-9]{1,9})*):([0-9]{1,9})=")
+AT_ONCE, RARE = 2_000, 200
+"""How many different prompts there are nobody knows: where of so many draws fewer than one in 200 is new, none is drawn
+any more."""
 TARGETS = 10
 """A target is at most so many times the largest number, as in the game, where they are 100 and 999."""
 
@@ -142,13 +145,12 @@ def _drawn(numbers: int, largest: int, count: int, held_out_count: int | None, s
     needed = count + (MOST_HELD_OUT if held_out_count is None else held_out_count)
     generator = draws.generator(seed, "prompts")
     found: dict[str, str] = {}
-    left = 10_000 + 50 * needed  # how many there are nobody knows: after so many draws new ones are rare
-    while len(found) < needed and left > 0:
-        for uniforms in generator.random((min(left, needed), 4 * numbers - 3)).tolist():
-            problem = _problem(uniforms, numbers, largest)
-            if problem is not None and len(found) < needed:
+    before = -AT_ONCE
+    while len(found) < needed and len(found) - before >= AT_ONCE / RARE:
+        before = len(found)
+        for uniforms in generator.random((AT_ONCE, 4 * numbers - 3)).tolist():
+            if len(found) < needed and (problem := _problem(uniforms, numbers, largest)):
                 found.setdefault(*problem)
-        left -= needed
     if len(found) < count + (held_out_count or 0):
         there = f"the {len(found)} different prompts that were found of {numbers} numbers up to {largest}"
         raise KnobError(("prompt_count", f"{count} prompts and {held_out_count or 0} held out are more than {there}"))
