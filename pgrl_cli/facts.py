@@ -9,7 +9,7 @@ from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.findings import Facts
 from pgrl_cli.registry import apply, needs, smallest_group
-from pgrl_cli.tasks.task import Task
+from pgrl_cli.tasks.task import Task, total
 
 
 def facts_of(config: Config, task: Task) -> Facts:
@@ -39,7 +39,8 @@ def maximum_reward(config: Config, task: Task) -> float | None:
     if config.sources or any(weight < 0 for weight in weights.values()):
         return None
     right = task.solutions(task.prompts)[:, None, :]
-    return sum(task.rewards[word](task.prompts, right).mean().item() * weight for word, weight in weights.items())
+    paid = {word: total(task.rewards[word](task.prompts, right), right).mean().item() for word in weights}
+    return sum(paid[word] * weight for word, weight in weights.items())
 
 
 def _token_weight(average: str, config: Config, task: Task) -> float:
