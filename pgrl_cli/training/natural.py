@@ -73,18 +73,19 @@ def conjugate(product: Product, wanted: Tensor, iterations: int) -> Tensor:
     solution, residual, direction = torch.zeros_like(wanted), wanted, wanted
     square = _dot(residual, residual)
     enough = square * torch.finfo(wanted.dtype).eps ** 1.5  # nearer to eps^2, rounding outside of the matrix's range
+    goes = square > enough
     for _ in range(iterations):
-        turned = product(direction)
-        curvature = _dot(direction, turned)
-        goes = (square > enough) & (curvature > 0)
         if not goes.any():
             break
+        turned = product(direction)
+        curvature = _dot(direction, turned)
+        goes = goes & (curvature > 0)
         size = square / curvature
         solution = torch.where(goes, solution + size * direction, solution)
         residual = torch.where(goes, residual - size * turned, residual)
         left = _dot(residual, residual)
         direction = torch.where(goes, residual + left / square * direction, direction)
-        square = torch.where(goes, left, square)
+        square, goes = left, goes & (left > enough)
     return solution
 
 
