@@ -209,7 +209,9 @@ def _reward(config: Config, task: Task, word: str, own: dict[tuple[Path, str], U
     if word not in config.sources:
         return task.rewards[word]
     path, name = config.sources[word], word.rpartition(":")[2]
-    return own.setdefault((path, name), UserReward(path, name)).within(config.reward_timeout)
+    return own.setdefault((path, name), UserReward(path, name)).within(
+        config.reward_timeout, end=task.end, pad=task.pad
+    )
 
 
 def _broadcast(config: Config) -> list[str]:

@@ -11,7 +11,22 @@ from pgrl_cli.config.problems import ConfigError, Problem, listed, nearest, shor
 from pgrl_cli.config.sweep_spec import label_of
 from pgrl_cli.results import AT_ITS_END, NOT_THE_EXPERIMENT, Result
 
-OF_THE_PROMPTS = ("task", "prompts", "prompt_count", "prompt_length", "vocab_size", "prompts_seed", "held_out_count")
+OF_THE_PROMPTS = (
+    "task",
+    "prompts",
+    "prompt_count",
+    "prompt_length",
+    "shortest_prompt",
+    "vocab_size",
+    "digits",
+    "fixed_width",
+    "reversed_answer",
+    "numbers",
+    "largest",
+    "scratchpad",
+    "prompts_seed",
+    "held_out_count",
+)
 """Keys that say what is to be answered."""
 
 

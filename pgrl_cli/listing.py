@@ -30,7 +30,7 @@ class Word:
 def words_of(kind: str) -> list[Word]:
     """The words of one kind. Rewards are those of every task; one of your own is `file.py:function`."""
     if kind == "rewards":
-        return [_word(function, f" (task {task})") for task, build in TASKS.items() for function in _rewards(build)]
+        return _rewards()
     return [_word(function) for function in TABLES[KINDS[kind]].values()]
 
 
@@ -76,9 +76,16 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": SCHEMA, **schema, "title": "A pgrl experiment"}
 
 
-def _rewards(build: Function) -> list[Function]:
-    rewards: Table = build().rewards
-    return list(rewards.values())
+def _rewards() -> list[Word]:
+    """Every task's, each once for all tasks that have it with one meaning."""
+    having: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str], Function] = {}
+    for task, build in TASKS.items():
+        rewards: Table = build().rewards
+        for name, function in rewards.items():
+            having.setdefault((name, first_line(function)), []).append(task)
+            found[name, first_line(function)] = function
+    return [_word(found[key], f" (task{'s' * (len(tasks) > 1)} {', '.join(tasks)})") for key, tasks in having.items()]
 
 
 def _word(function: Function, where: str = "") -> Word:

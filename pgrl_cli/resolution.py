@@ -34,9 +34,11 @@ from pgrl_cli.words import DEAD, TABLES, every_knob, has_rate, knobs_of, owners
 
 FROM_TASK: Mapping[str, Callable[[Task], Any]] = {
     "token_budget": lambda task: float(task.response_length),
-    "vocab_size": lambda task: task.vocab_size,
+    "vocab_size": lambda task: task.vocab_size if task.end is None else task.vocab_size - 1,
     "held_out_count": lambda task: len(task.held_out),
     "prompts": lambda task: task.prompts.tolist(),
+    "max_response_tokens": lambda task: task.response_length,
+    "overlong_margin": lambda task: task.overlong_margin,
 }
 """Knobs whose default the task knows."""
 DROPPED = "turns nothing here and was dropped"
@@ -87,7 +89,7 @@ class _Resolution:
         words = self.words()
         live = knobs_of(words)
         self.bury_by_word(words, live)
-        self.bury_by_value()
+        self.bury_by_value(live)
         values = self.values(live)
         task = self.task(values)
         self.fill_in(values, live, task)
@@ -138,11 +140,12 @@ class _Resolution:
             return
         self.given[head] = below.with_part(rest, entry)
 
-    def bury_by_value(self) -> None:
+    def bury_by_value(self, live: Mapping[str, Knob]) -> None:
         self.choose("prompts", "prompts lists them", "prompt_count", "prompt_count={} generates them")
         self.choose("seed", "seed={} asks for one run", "seeds", None)
         values = {key: entry.value for key, entry in self.given.items()}
-        complete = {key: Config.model_fields[key].default for key in KEYS} | values
+        defaults = {name: knob.default for name, knob in live.items()}
+        complete = {key: Config.model_fields[key].default for key in KEYS} | defaults | values
         for rule in DEAD:
             if rule.key in self.given and rule.when(complete):
                 self.bury(rule.key, rule.killers, rule.because)
@@ -205,8 +208,9 @@ class _Resolution:
         values["name"] = self.layers.name[:100]
         if "name" in self.given and self.given["name"].value in ("None", "none"):
             self.tell("name", "came 'None' (text); leave the key out to take the file's name")
+        every = {**every_knob(), **live}
         for key, entry in self.given.items():
-            annotation = ANNOTATIONS[key] if key in KEYS else every_knob()[key].annotation
+            annotation = ANNOTATIONS[key] if key in KEYS else every[key].annotation
             if key == "reward_fn" and isinstance(entry.value, dict):
                 for word in entry.value:
                     if problem := misfit(float, entry.value[word]):

@@ -4,8 +4,9 @@ Runs in the process of `reward_worker` alone. Every way of failing becomes a Rew
 code raises (SystemExit and KeyboardInterrupt too) is taken for something else. Imports no torch.
 
 What an answer may be: an int, a float, a bool (True counts 1), a number of numpy's, a Fraction, or any other
-`numbers.Real`; it must be finite and below 1e30. Refused, with the hint to wrap it in float() where that would do: a
-Decimal, a tensor or an array (also one without axes), a string. Refused: None, a list, a complex number.
+`numbers.Real`; it must be finite and below 1e30. A list of such numbers, one for each token of the response, pays token
+by token. Refused, with the hint to wrap it in float() where that would do: a Decimal, a tensor or an array (also one
+without axes), a string. Refused: None, a complex number, a list of another length.
 """
 
 import sys
@@ -19,13 +20,15 @@ from typing import Any
 from pgrl_cli.config.problems import brief
 
 Points = Callable[[list[int], list[int]], Any]
-"""(prompt, response) -> a number."""
+"""(prompt, response) -> a number, or a list of numbers."""
+Answer = float | list[float]
+"""What a response has earned, or what each of its tokens has."""
 LARGEST = 1e30
 """Beyond it sums of rewards leave float32."""
 
 
 class RewardError(Exception):
-    """A user's reward did not give a number; the message names file, line, prompt and response."""
+    """A user's reward did not give what it should; the message names file, line, prompt and response."""
 
 
 def load(path: Path, name: str) -> Points:
@@ -45,23 +48,34 @@ def load(path: Path, name: str) -> Points:
     return found
 
 
-def answer(points: Points, path: Path, prompt: list[int], response: list[int]) -> float:
-    """What the function says of a case. Raises RewardError where it fails, or says no finite number."""
+def answer(points: Points, path: Path, prompt: list[int], response: list[int]) -> Answer:
+    """What the function says of a case. Raises RewardError where it fails, or says no finite number or list of them."""
     case = told_case(prompt, response)
     try:
         answered = points(list(prompt), list(response))
-        number, told = _number(answered), brief(answered)  # both may run code of the user's
+        listed = (
+            list(answered) if isinstance(answered, list | tuple) else None
+        )  # a list of the user's own may not be one
+        numbers, told = [_number(each) for each in ([answered] if listed is None else listed)], brief(answered)
         wrap = hasattr(answered, "__float__") or isinstance(answered, str)
     except BaseException as error:
         line = _line_in(path, error)
         raise RewardError(f"{path}:{line}: the reward failed {case}: {_told(error)}") from error
-    if number is not None and abs(number) <= LARGEST:
-        return number
     returned = f"{path}:{getattr(getattr(points, '__code__', None), 'co_firstlineno', 1)}: the reward returned {told}"
-    if number is None:
+    if listed is not None and len(listed) != len(response):
+        tokens = f"a list holds one number for each token of the response, here {len(response)}"
+        raise RewardError(
+            f"{returned}, {len(listed)} numbers, {case}: {tokens}; a number alone pays the whole response."
+        )
+    good = [number for number in numbers if number is not None]
+    if len(good) < len(numbers):
+        kind = f"a {type(answered).__name__}, " if listed is None else ""
         hint = " (wrap it in float())" if wrap else ""
-        raise RewardError(f"{returned}, a {type(answered).__name__}, {case}: no number{hint}.")
-    raise RewardError(f"{returned} {case}: it must be finite, and below 1e30.")
+        what = "no number" if listed is None else f"place {numbers.index(None)} holds no number"
+        raise RewardError(f"{returned}, {kind}{case}: {what}{hint}.")
+    if any(not abs(number) <= LARGEST for number in good):
+        raise RewardError(f"{returned} {case}: it must be finite, and below 1e30.")
+    return good[0] if listed is None else good
 
 
 def told_case(prompt: list[int], response: list[int]) -> str:

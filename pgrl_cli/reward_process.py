@@ -19,7 +19,7 @@ from typing import Any
 
 import pgrl_cli
 from pgrl_cli.processes import SLICE, end, ending, has_ended, ready
-from pgrl_cli.reward_calls import RewardError, told_case
+from pgrl_cli.reward_calls import Answer, RewardError, told_case
 
 START = 60.0
 """Seconds that Python may take to start, before the user's file is loaded."""
@@ -101,8 +101,8 @@ class RewardProcess:
             self.kill()
             raise
 
-    def answers(self, cases: Sequence[Case], timeout: float) -> Iterator[float]:
-        """A number for each case, as they come. Raises RewardError where one fails or takes too long."""
+    def answers(self, cases: Sequence[Case], timeout: float) -> Iterator[Answer]:
+        """What the function says of each case, as they come. Raises RewardError where one fails or takes too long."""
         self._send(cases)
         asked = 0
         try:

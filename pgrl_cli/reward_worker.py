@@ -1,7 +1,7 @@
 """A process that runs a user's reward and nothing else: asked in lines of JSON, answering in lines of JSON.
 
     {"path": [...], "pythonpath": null}         ->   "ready", then "loaded"
-    [[[3, 1, 2], [1, 1, 2]], ...]               ->   a number for each case, as soon as it is there
+    [[[3, 1, 2], [1, 1, 2]], ...]               ->   a number or a list of them for each case, as soon as it is there
     whatever goes wrong                         ->   {"error": "mine.py:4: ...", "traceback": "..."}, then no more
 
 It ends when its input ends, or when the process that asks dies, even while the user's code holds the interpreter.

@@ -1,7 +1,7 @@
 """The words a config may use: the tables behind them, the knobs that live beside them, and writing them down."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pgrl_cli.config import KEYS, Config, yaml12
@@ -55,6 +55,11 @@ class Dead:
     because: str
 
 
+def _pays(reward_fn: Any, reward: str) -> bool:
+    """Whether the value of `reward_fn`, as it was written, names a reward."""
+    return reward in reward_fn if isinstance(reward_fn, dict) else reward_fn == reward
+
+
 NO_CRITIC = "the delta mode asks for no values, so there is no critic"
 
 
@@ -72,6 +77,24 @@ DEAD = (
         ("clip_low", "clip_high"),
         lambda v: v.get("clip_low") is not None and v.get("clip_high") is not None,
         "clip_low and clip_high replace it on both sides",
+    ),
+    Dead(
+        "max_response_tokens",
+        ("shortest_prompt", "prompt_count", "prompts"),
+        lambda v: v.get("shortest_prompt", 1) is None,
+        "without shortest_prompt all responses have the length of the prompts",
+    ),
+    Dead(
+        "overlong_margin",
+        ("reward_fn",),
+        lambda v: not _pays(v["reward_fn"], "overlong_penalty"),
+        "reward_fn has no overlong_penalty",
+    ),
+    Dead(
+        "shortest_prompt",
+        ("prompt_count", "prompts"),
+        lambda v: v.get("prompt_count") is None,
+        "prompts are not generated",
     ),
     Dead(
         "prompt_length",
@@ -160,13 +183,18 @@ def knobs_of(words: Mapping[str, Any]) -> dict[str, Knob]:
 
 def every_knob() -> dict[str, Knob]:
     """All knobs there are, of whatever function."""
-    return {
-        name: knob
-        for functions in TABLES.values()
-        for function in functions.values()
-        for name, knob in knobs(function).items()
-        if name not in KEYS
-    }
+    every: dict[str, Knob] = {}
+    for functions in TABLES.values():
+        for function in functions.values():
+            for name, knob in knobs(function).items():
+                if name not in KEYS:
+                    every[name] = _either(every[name], knob) if name in every else knob
+    return every
+
+
+def _either(one: Knob, other: Knob) -> Knob:
+    """A knob that two functions have, each with bounds of its own."""
+    return one if one.annotation == other.annotation else replace(one, annotation=one.annotation | other.annotation)
 
 
 def owners(knob: str) -> dict[str, list[str]]:

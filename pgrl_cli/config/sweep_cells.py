@@ -33,6 +33,7 @@ NUMBERS = {
     "prompts",
     "prompts_per_epoch",
     "reward_fn",
+    "shortest_prompt",
 }
 """Other keys whose values decide whether some key turns anything."""
 MORTAL = {

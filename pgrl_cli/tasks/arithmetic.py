@@ -9,10 +9,10 @@ from annotated_types import Ge, Le
 from numpy.random import Generator
 from torch import Tensor
 
-from pgrl_cli.registry import Function, Seed, table
+from pgrl_cli.registry import Function, Seed
 from pgrl_cli.tasks.drawing import Million, Space, UpToMillion, drawn
-from pgrl_cli.tasks.task import Task
-from pgrl_cli.tasks.written import END, Judge, Margin, Tokens, answers, lengths
+from pgrl_cli.tasks.task import END, Task
+from pgrl_cli.tasks.written import Judge, Margin, Tokens, answers, lengths
 
 Digits = Annotated[int, Ge(1), Le(9)]
 OPERATOR, EQUALS, STOP, PAD = 10, 11, 12, 13
@@ -137,7 +137,7 @@ def _task(
         vocab_size=PAD,
         response_length=limit,
         solutions=solutions,
-        rewards=table(judge.exact, judge.partial, judge.format, judge.end_reward, judge.overlong_penalty, judge.digits),
+        rewards=judge.rewards(judge.digits),
         end=STOP,
         pad=PAD if writing.digits > 1 and not writing.fixed_width else None,
         symbols=(*"0123456789", writing.operator, "=", END),

@@ -7,10 +7,10 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from torch import Tensor
 
-from pgrl_cli.registry import Seed, table
+from pgrl_cli.registry import Seed
 from pgrl_cli.tasks.drawing import Million, UpToMillion, UpToThousand, drawn, strings
-from pgrl_cli.tasks.task import Task
-from pgrl_cli.tasks.written import END, Judge, Margin, Tokens, answers, from_the_left, lengths
+from pgrl_cli.tasks.task import END, Task
+from pgrl_cli.tasks.written import Judge, Margin, Tokens, answers, from_the_left, lengths
 
 ALPHABET = ascii_letters + digits
 Letters = Annotated[int, Ge(1), Le(len(ALPHABET))]
@@ -81,7 +81,7 @@ def _letters(
         vocab_size=letters + 1,
         response_length=limit,
         solutions=solutions,
-        rewards=table(judge.exact, judge.partial, judge.format, judge.end_reward, judge.overlong_penalty, judge.digits),
+        rewards=judge.rewards(judge.digits),
         end=end,
         pad=pad if shortest < longest else None,
         symbols=(*ALPHABET[:letters], END),

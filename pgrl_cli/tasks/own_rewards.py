@@ -1,6 +1,9 @@
 """A user's own reward: a plain Python function of two lists, in a file named by the config.
 
-    def points(prompt: list[int], response: list[int]) -> float: ...
+    def points(prompt: list[int], response: list[int]) -> float | list[float]: ...
+
+It sees what a person would: the prompt without padding, the response up to its end token, that included. A number pays
+the response, a list, with a number for each token of the response, pays token by token (a process reward).
 
 It is called once for each distinct (prompt, response) and remembered, so it must not depend on anything else. It runs
 in a process of its own (`reward_process`), so it may hang, die and print without harm to the training; `reward_calls`
@@ -14,8 +17,9 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
+from pgrl_cli.equations.categorical import closed
 from pgrl_cli.registry import Function
-from pgrl_cli.reward_calls import RewardError
+from pgrl_cli.reward_calls import Answer, RewardError, told_case
 from pgrl_cli.reward_process import Case, Hung, Lost, RewardProcess
 
 TIMEOUT = 60.0
@@ -24,11 +28,13 @@ LOADING: Case = ((), ())
 """Stands for the loading of the file, where faults are remembered."""
 
 
-def own_reward(path: Path, name: str, timeout: float = TIMEOUT) -> Function:
+def own_reward(
+    path: Path, name: str, timeout: float = TIMEOUT, *, end: int | None = None, pad: int | None = None
+) -> Function:
     """The function `name` of a Python file as a reward of tensors, loaded. Raises RewardError where that fails."""
     own = UserReward(path, name)
     own.load(timeout)
-    return own.within(timeout)
+    return own.within(timeout, end=end, pad=pad)
 
 
 class UserReward:
@@ -36,16 +42,18 @@ class UserReward:
 
     def __init__(self, path: Path, name: str):
         self.path, self.name = path, name
-        self.known: dict[Case, float] = {}
+        self.known: dict[Case, Answer] = {}
         self.process: RewardProcess | None = None
         self.lost: dict[Case, tuple[float, str]] = {}
         """Cases that it hung or died on: with how much time, and what was told."""
 
-    def within(self, timeout: float) -> Function:
+    def within(self, timeout: float, *, end: int | None = None, pad: int | None = None) -> Function:
         """The reward of tensors, each answer of which may take so long; once it has failed it is not asked again.
 
-        It maps prompts [prompt token], responses [... prompt response token] to [... prompt response]. Raises
-        RewardError where the file or the function fails, hangs or dies, or the answer is no finite number.
+        It maps prompts [prompt token], responses [... prompt response token] to [... prompt response], or, where it
+        answers with lists, to [... prompt response token]; `end` is the token behind which a response is over, `pad`
+        fills up prompts. Raises RewardError where the file or the function fails, hangs or dies, or where the answers
+        are not all finite numbers or all lists of such.
         """
         failed: str | None = None
 
@@ -55,20 +63,36 @@ class UserReward:
                 raise RewardError(failed)
             length = prompts.shape[-1]
             asked = prompts[:, None, :].expand(*responses.shape[:-1], length)
-            pairs = rearrange(torch.cat([asked, responses], dim=-1), "... token -> (...) token")
+            pairs = rearrange(torch.cat([asked, closed(responses, end)], dim=-1), "... token -> (...) token")
             rows, where = pairs.cpu().unique(dim=0, return_inverse=True)
-            cases = [(tuple(row[:length]), tuple(row[length:])) for row in rows.tolist()]
+            cases = [(_without(row[:length], pad), _until(row[length:], end)) for row in rows.tolist()]
             try:
                 self.ask([case for case in cases if case not in self.known], timeout)
+                points = self.points(cases, responses.shape[-1])
             except RewardError as error:
                 failed = str(error)
                 raise
-            answers = torch.tensor([self.known[case] for case in cases], dtype=torch.float64)
-            return answers[where].view(responses.shape[:-1]).to(responses.device)
+            return points[where].view(*responses.shape[:-1], *points.shape[1:]).to(responses.device)
 
         reward.__name__ = self.name
         setattr(reward, "close", self.close)  # noqa: B010 - a function has no declared attributes
         return reward
+
+    def points(self, cases: Sequence[Case], length: int) -> Tensor:
+        """What is known of cases: [case], or, of lists, [case token]. Raises RewardError where it is some of both."""
+        first = next(iter(self.known))
+        by_token = isinstance(self.known[first], list)
+        answers = [self.known[case] for case in cases]
+        for case, answer in zip(cases, answers, strict=True):
+            if isinstance(answer, list) != by_token:
+                told = [
+                    f"{'a number' if kind else 'a list'} {told_case(*map(list, of))}"
+                    for kind, of in ((by_token, case), (not by_token, first))
+                ]
+                only = "it must pay every response with a number, or the tokens of every response with a list"
+                raise RewardError(f"{self.path}: {self.name} returned {told[0]}, and {told[1]}: {only}.")
+        rows = [answer + [0.0] * (length - len(answer)) if isinstance(answer, list) else answer for answer in answers]
+        return torch.tensor(rows, dtype=torch.float64)
 
     def ask(self, unknown: Sequence[Case], timeout: float) -> None:
         """Get to know the answers to these cases."""
@@ -114,3 +138,11 @@ class UserReward:
         """Another run of the stack may meet a case that cost a process: it need not cost a second one."""
         if case in self.lost and timeout <= self.lost[case][0]:
             raise RewardError(self.lost[case][1])
+
+
+def _without(prompt: list[int], pad: int | None) -> tuple[int, ...]:
+    return tuple(token for token in prompt if token != pad)
+
+
+def _until(response: list[int], end: int | None) -> tuple[int, ...]:
+    return tuple(response[: response.index(end) + 1] if end is not None and end in response else response)

@@ -3,23 +3,16 @@
 Every reward: prompts [prompt token], responses [... prompt response token] -> points [... prompt response].
 """
 
-from typing import Annotated
-
-import numpy as np
 import torch
-from annotated_types import Ge, Le
 from torch import Tensor
 
-from pgrl_cli import draws
 from pgrl_cli.registry import KnobError, Seed, table
+from pgrl_cli.tasks.drawing import Million, UpToMillion, UpToThousand, drawn, strings
+from pgrl_cli.tasks.sorting_with_ends import with_ends
 from pgrl_cli.tasks.task import Task, score
+from pgrl_cli.tasks.written import Margin, Tokens
 
 LECTURE_PROMPTS = [[1, 0, 2], [3, 2, 4], [1, 2, 3]]
-Million = Annotated[int, Ge(1), Le(1_000_000)]
-UpToMillion = Annotated[int, Ge(0), Le(1_000_000)]
-UpToThousand = Annotated[int, Ge(1), Le(1_000)]
-MOST_HELD_OUT = 100
-"""How many prompts are held out unless `held_out_count` says otherwise."""
 
 
 def sorting(
@@ -27,29 +20,35 @@ def sorting(
     prompts: list[list[int]] | None = None,
     prompt_count: Million | None = None,
     prompt_length: UpToThousand = 3,
+    shortest_prompt: UpToThousand | None = None,
     vocab_size: Million | None = None,
     prompts_seed: Seed = 0,
     held_out_count: UpToMillion | None = None,
+    max_response_tokens: Tokens | None = None,
+    overlong_margin: Margin | None = None,
 ) -> Task:
     """Put the prompt's numbers in ascending order (the lecture's three prompts of three numbers).
 
     `prompts` lists them; else, with `prompt_count`, so many different ones are drawn from `prompts_seed`, and others
-    are held out. Raises KnobError for prompts that are empty, ragged, outside the vocabulary or too many.
+    are held out. Drawn ones may have from `shortest_prompt` numbers on; then an end token, which `vocab_size` does not
+    count, closes responses. Raises KnobError for prompts that are empty, ragged, outside the vocabulary or too many,
+    and for a limit that no right answer keeps.
     """
+    if prompt_count is None or shortest_prompt is None:
+        _refuse_ends(prompt_count, shortest_prompt, max_response_tokens, overlong_margin)
+    rewards = table(sort_inclusion_ordering_reward, sort_distance_reward, sort_exact_reward)
     if prompt_count is None:
         listed = _listed(LECTURE_PROMPTS if prompts is None else prompts, vocab_size, prompts is None)
-        held_out = listed[:0]
-    else:
-        vocab_size = 10 if vocab_size is None else vocab_size
-        listed, held_out = _drawn(prompt_count, held_out_count, prompt_length, vocab_size, prompts_seed)
-    return Task(
-        prompts=listed,
-        held_out=held_out,
-        vocab_size=int(listed.max()) + 1 if vocab_size is None else vocab_size,
-        response_length=listed.shape[-1],
-        solutions=in_order,
-        rewards=table(sort_inclusion_ordering_reward, sort_distance_reward, sort_exact_reward),
-    )
+        vocab_size = int(listed.max()) + 1 if vocab_size is None else vocab_size
+        return Task(listed, listed[:0], vocab_size, listed.shape[-1], in_order, rewards)
+    vocab_size = 10 if vocab_size is None else vocab_size
+    shortest = prompt_length if shortest_prompt is None else shortest_prompt
+    lengths = f"{prompt_length}" if shortest == prompt_length else f"{shortest} to {prompt_length}"
+    told = f"of {lengths} numbers below {vocab_size}"
+    space = strings(vocab_size, shortest, prompt_length, vocab_size + 1, told)
+    listed, held_out = drawn(space, prompt_count, held_out_count, prompts_seed)
+    task = Task(listed, held_out, vocab_size, prompt_length, in_order, rewards)
+    return task if shortest_prompt is None else with_ends(task, shortest, max_response_tokens, overlong_margin)
 
 
 def sort_inclusion_ordering_reward(prompts: Tensor, responses: Tensor) -> Tensor:
@@ -97,27 +96,10 @@ def _few(numbers: list[int]) -> str:
     return ", ".join(told) + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")
 
 
-def _drawn(count: int, held_out_count: int | None, length: int, vocab_size: int, seed: int) -> tuple[Tensor, Tensor]:
-    possible = vocab_size**length
-    apart = min(MOST_HELD_OUT, max(possible - count, 0)) if held_out_count is None else held_out_count
-    if count + apart > possible:
-        raise KnobError(
-            (
-                "prompt_count",
-                f"{count} prompts and {apart} held out are more than the {possible} different prompts "
-                f"of {length} numbers below {vocab_size}",
-            )
-        )
-    generator = draws.generator(seed, "prompts")
-    seen: dict[tuple[int, ...], None] = {}
-    if possible <= 4 * (count + apart):  # nearly all of them: shuffle the whole list instead of drawing the rest late
-        chosen = generator.permutation(possible)[: count + apart]
-        powers = vocab_size ** np.arange(length - 1, -1, -1)
-        rows = (chosen[:, None] // powers) % vocab_size
-    else:
-        while len(seen) < count + apart:
-            for row in generator.integers(vocab_size, size=(count + apart, length)).tolist():
-                seen[tuple(row)] = None
-        rows = np.array(list(seen)[: count + apart])
-    everything = torch.from_numpy(np.ascontiguousarray(rows)).long()
-    return everything[:count], everything[count:]
+def _refuse_ends(count: int | None, shortest: int | None, limit: int | None, margin: int | None) -> None:
+    """Raise KnobError for knobs of responses that end, where all have the length of the prompts."""
+    missing = "prompts are not generated" if count is None else "without shortest_prompt no response ends early"
+    knobs = {"shortest_prompt": shortest, "max_response_tokens": limit, "overlong_margin": margin}
+    wrong = [(knob, f"turns nothing here: {missing}") for knob, value in knobs.items() if value is not None]
+    if wrong:
+        raise KnobError(*wrong)

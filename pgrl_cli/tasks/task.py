@@ -11,6 +11,8 @@ from pgrl_cli.registry import Table
 
 MOST_ENUMERATED = 2**20
 """Responses that are listed one by one."""
+END = "."
+"""How the end of a response is written."""
 LEGIBLE = 10**15
 """From which on a number is not written out."""
 
@@ -115,7 +117,9 @@ class Task:
         kept = [token for token in tokens.tolist() if token != self.pad]
         if self.end in kept:
             kept = kept[: kept.index(self.end) + 1]
-        return "".join(self.symbols[token] for token in kept) if self.symbols else " ".join(map(str, kept))
+        if self.symbols:
+            return "".join(self.symbols[token] for token in kept)
+        return " ".join(END if token == self.end else str(token) for token in kept)
 
 
 def is_process_reward(points: Tensor, responses: Tensor) -> bool:

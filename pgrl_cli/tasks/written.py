@@ -13,11 +13,9 @@ from annotated_types import Ge, Le
 from torch import Tensor
 
 from pgrl_cli.equations.categorical import closed, until_end
-from pgrl_cli.registry import KnobError
+from pgrl_cli.registry import Function, KnobError, Table, table
 from pgrl_cli.tasks.task import score
 
-END = "."
-"""How the end of an answer is written."""
 Tokens = Annotated[int, Ge(1), Le(100_000)]
 Margin = Annotated[int, Ge(0), Le(100_000)]
 
@@ -58,7 +56,7 @@ def answers(tokens: Tensor, count: Tensor, end: int, limit: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """The rewards of a task with one right answer to each prompt: every public method is one.
+    """The rewards of a task with one right answer to each prompt.
 
     prompts [prompt token], responses [... prompt response token] -> points [... prompt response], or, of a process
     reward, [... prompt response token].
@@ -70,6 +68,10 @@ class Judge:
     solutions: Callable[[Tensor], Tensor]
     """prompts [prompt token] -> answers [prompt token]."""
     margin: int
+
+    def rewards(self, process: Function) -> Table:
+        """The outcome rewards and one process reward; first the default."""
+        return table(self.exact, self.partial, self.format, self.end_reward, self.overlong_penalty, process)
 
     def exact(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """One point for the right answer with its end, else none."""
