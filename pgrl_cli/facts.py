@@ -39,8 +39,8 @@ def maximum_reward(config: Config, task: Task) -> float | None:
     if config.sources or any(weight < 0 for weight in weights.values()):
         return None
     right = task.solutions(task.prompts)[:, None, :]
-    paid = {word: total(task.rewards[word](task.prompts, right), right) for word in weights}
-    return sum(paid[word].mean().item() * weight for word, weight in weights.items())
+    paid = {word: total(task.rewards[word](task.prompts, right), right).mean().item() for word in weights}
+    return sum(paid[word] * weight for word, weight in weights.items())
 
 
 def _token_weight(average: str, config: Config, task: Task) -> float:

@@ -100,9 +100,14 @@ def _knob(function: Function, name: str) -> str:
     knob = knobs(function)[name]
     if knob.default is REQUIRED:
         return f"{name} (the task's)"
-    if knob.default is None or isinstance(knob.default, bool):
-        return f"{name}: {'null' if knob.default is None else str(knob.default).lower()}"
-    return f"{name}: {knob.default:g}"
+    return f"{name}: {_default(knob.default)}"
+
+
+def _default(value: Any) -> str:
+    """A default as a YAML writes it."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _markdown_table(kind: str, key: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pgrl_cli.training.trainer import Record
+from pgrl_cli.training.trainer import Record, Runs, of_runs
 
 SHOWN = ("prompts", "responses", "old_log_probs", "task_rewards", "rewards", "advantages")
 """What samples show of a rollout."""
@@ -27,6 +27,14 @@ def epoch_line(rows: Sequence[Mapping[str, Any]]) -> str:
     if np.ndim(first["loss"]) > 0:
         parts.append(f"(means of {np.isfinite(first['loss']).sum()} seeds)")
     return "   ".join(parts)
+
+
+def warm_start_line(record: Record, runs: Runs) -> str | None:
+    """One line about the warm start, before the first epoch; of a stack the means over some of its runs."""
+    if record.warm_start is None:
+        return None
+    first, last = (of_runs(nats.cpu().numpy(), runs) for nats in record.warm_start)
+    return f"warm start   nats per token of the solutions {typical(first):.3f} -> {typical(last):.3f}"
 
 
 def samples(record: Record, run: int | None, seed: int | None) -> Iterator[dict[str, Any]]:

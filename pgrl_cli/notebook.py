@@ -246,6 +246,8 @@ class Notebook:
     ) -> None:
         config = self.config
         lines.metrics.write(runs.lines_of(rows))
+        if (warmth := logs.warm_start_line(record, self.place)) is not None:
+            lines.log.write(_text(warmth))
         lines.log.write(_text(logs.epoch_line(rows)))
         last = record.epoch == config.epochs - 1
         if last or (config.log_every > 0 and record.epoch % config.log_every == 0):

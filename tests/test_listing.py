@@ -4,7 +4,9 @@ import re
 
 import pytest
 
-from pgrl_cli.config import KEYS
+from pgrl_cli.config import KEYS, yaml12
+from pgrl_cli.equations.returns import TOKEN_ADVANTAGES
+from pgrl_cli.equations.weighted_losses import WEIGHTED_LOSSES
 from pgrl_cli.listing import KINDS, markdown, words_of
 from pgrl_cli.registry import REQUIRED, knobs, smallest_group
 from pgrl_cli.tasks import TASKS
@@ -52,8 +54,18 @@ def test_every_knob_is_told_with_its_default(kind: str) -> None:
                 assert told[name] == "null"
             elif knob.default is REQUIRED:
                 assert told[name] == "(the task's)"
+            elif isinstance(knob.default, bool | str):
+                assert yaml12.scalar(told[name]) == knob.default
             else:
                 assert float(told[name]) == knob.default
+
+
+def test_defaults_that_are_words_or_yes_and_no_are_told_as_a_config_writes_them(monkeypatch) -> None:
+    monkeypatch.setitem(TABLES, "loss_mode", WEIGHTED_LOSSES)
+    monkeypatch.setitem(TABLES, "delta_mode", TOKEN_ADVANTAGES)
+    told = {word.name: word.knobs for kind in ("losses", "deltas") for word in words_of(kind)}
+    assert told["importance_sampled"] == "importance_level: token, importance_cap: null"
+    assert told["reward_to_go"] == "discount: 1, discount_outer: false"
 
 
 def test_a_mode_that_compares_responses_says_how_many_it_needs() -> None:

@@ -34,7 +34,7 @@ from pgrl_cli.training.parts import State
 FORMAT = 1
 ROLLOUT = "rollout."
 """What an epoch learns from again."""
-SHARED = ("rollout.prompts",)
+SHARED = ("rollout.prompts", "rollout.places")
 """Tensors that have no run axis in a stack's checkpoint."""
 STATE, TENSORS = "state.json", "tensors.safetensors"
 FEW = 6

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pgrl_cli.config import Config
 from pgrl_cli.training.group_measures import group_measures
-from pgrl_cli.training.scoring import Rollout
+from pgrl_cli.training.scoring import OF_ALL_RUNS, Rollout
 
 
 class _Groups(NamedTuple):
@@ -45,8 +45,8 @@ def informative_ones(config: Config, first: Rollout, another: Callable[[int], Ro
 
 def prompt_axis(name: str, tensor: Tensor) -> int:
     """Which axis of a rollout's tensor is that of prompts, from the end."""
-    if name == "prompts":
-        return -2
+    if name in OF_ALL_RUNS:
+        return -tensor.ndim
     if name.endswith("vocab_log_probs"):
         return -4
     per_response = name in ("task_rewards", "rewards", "reward_kl") or name.startswith("reward/")

@@ -10,7 +10,7 @@ from pgrl_cli.equations.averages import token_mean
 from pgrl_cli.registry import apply
 from pgrl_cli.training.objectives import Objective
 from pgrl_cli.training.parts import Parts, State
-from pgrl_cli.training.rollouts import Rollout
+from pgrl_cli.training.scoring import OF_ALL_RUNS, Rollout
 
 
 class Fault(NamedTuple):
@@ -74,7 +74,7 @@ def _weight(knobs: Mapping[str, object], name: str) -> str:
 
 
 def _of(tensor: Tensor, run: int | None, name: str = "") -> Tensor:
-    return tensor if run is None or name == "prompts" or tensor.ndim == 0 else tensor[run]
+    return tensor if run is None or name in OF_ALL_RUNS or tensor.ndim == 0 else tensor[run]
 
 
 def _finite(tensor: Tensor) -> bool:

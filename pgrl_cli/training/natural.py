@@ -67,24 +67,30 @@ def trpo(
 def conjugate(product: Product, wanted: Tensor, iterations: int) -> Tensor:
     """The vectors that a symmetric, positive matrix turns into the wanted ones, by conjugate gradients from 0.
 
-    Hestenes & Stiefel, 1952, section 3. A run rests once its residual is at rounding, or where its matrix has no
-    positive curvature: what a singular matrix does not reach stays 0.
+    Hestenes & Stiefel, 1952, section 3, with each residual made orthogonal to all before it, which are kept: rounding
+    would otherwise grow tenfold per iteration, and a run would step otherwise in a stack than alone. A run rests once
+    its residual is at rounding, or where its matrix turns out to have no positive curvature along the way. For a
+    singular matrix that reaches the wanted, it is the shortest solution.
     """
     solution, residual, direction = torch.zeros_like(wanted), wanted, wanted
     square = _dot(residual, residual)
-    enough = square * torch.finfo(wanted.dtype).eps ** 1.5  # nearer to eps^2, rounding outside of the matrix's range
+    enough = square * torch.finfo(wanted.dtype).eps ** 1.5  # of eps^2, rounding would lead out of the matrix's range
+    goes = square > enough
+    earlier: list[Tensor] = []
     for _ in range(iterations):
-        turned = product(direction)
-        curvature = _dot(direction, turned)
-        goes = (square > enough) & (curvature > 0)
         if not goes.any():
             break
+        turned = product(direction)
+        curvature = _dot(direction, turned)
+        goes = goes & (curvature > 0)
         size = square / curvature
         solution = torch.where(goes, solution + size * direction, solution)
-        residual = torch.where(goes, residual - size * turned, residual)
+        earlier.append(residual / square.sqrt())
+        residual = _orthogonal(residual - size * turned, torch.stack(earlier, dim=-2))
         left = _dot(residual, residual)
-        direction = torch.where(goes, residual + left / square * direction, direction)
-        square = torch.where(goes, left, square)
+        goes = goes & (left > enough)
+        direction = torch.where(goes, residual + left / square * direction, 0.0)
+        square = left
     return solution
 
 
@@ -133,6 +139,11 @@ def _searched(parameters: Tensor, step: Tensor, moves: Tensor, trial: Trial, bou
         seeking = seeking & ~accepted
     parameters.copy_(torch.where(seeking.unsqueeze(-1), before, parameters))
     return Step(kl, halvings, moves & ~seeking)
+
+
+def _orthogonal(vectors: Tensor, units: Tensor) -> Tensor:
+    """Vectors [... parameter] without what they share with others of length 1 [... other parameter]."""
+    return vectors - (units.mT @ (units @ vectors.unsqueeze(-1))).squeeze(-1)
 
 
 def _dot(left: Tensor, right: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from pgrl_cli.config import Config
 from pgrl_cli.reward_calls import RewardError
 from pgrl_cli.training.dropping import informative_ones
 from pgrl_cli.training.parts import Parts, State
-from pgrl_cli.training.scoring import Rollout, Sampler, described, scored, under_reference, valued
+from pgrl_cli.training.scoring import OF_ALL_RUNS, Rollout, Sampler, described, scored, under_reference, valued
 
 __all__ = ["Failures", "Rollout", "collect", "taken_up"]
 
@@ -49,12 +49,12 @@ def _sampled(parts: Parts, config: Config, state: State, failures: Failures, num
     shape = (len(prompts), config.num_responses, parts.task.response_length)
     responses = state.policy.respond(prompts, parts.uniforms(f"responses{again}", state.epoch, *shape))
     rollout = described(parts, config, Sampler(state.policy, state.reference, parts.knobs), prompts, responses)
-    rollout |= valued(parts, config, state, rollout)
+    rollout |= valued(parts, config, state, rollout) | ({} if places is None else {"places": places})
     if len(parts.shares) == 1:
         return rollout | scored(parts, config, state, parts.shares[0], rollout)
     found = []
     for index, share in enumerate(parts.shares):
-        here = {name: tensor if name == "prompts" else tensor[share.runs] for name, tensor in rollout.items()}
+        here = {name: tensor if name in OF_ALL_RUNS else tensor[share.runs] for name, tensor in rollout.items()}
         if index in failures or (state.stopped is not None and state.stopped[share.runs].all()):
             found.append(_spoilt(here))
             continue

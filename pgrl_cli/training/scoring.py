@@ -21,7 +21,7 @@ from pgrl_cli.training.parts import Number, Parts, Share, State, column
 Rollout = dict[str, Tensor]
 """Tensors by name; an equation asks for them by naming its parameters.
 
-prompts [prompt token];
+prompts [prompt token], and places [prompt], which of the task's they are, where an epoch draws some;
 responses, old_log_probs, reference_log_probs, advantages [... prompt response token], and mask where not all tokens
 count; reference_vocab_log_probs, old_vocab_log_probs [... prompt response token vocab] where something asks for them;
 task_rewards (the task's), `reward/NAME` (its components), rewards (shaped: what the delta mode sees) and, where the KL
@@ -29,6 +29,10 @@ is taken from the reward, reward_kl [... prompt response], and token_kl, its par
 with a critic its values [... prompt response token+1], 0 behind an end, and their targets [... prompt response token].
 Where groups were dropped, `group/NAME` [...] says what all groups that were sampled are like.
 """
+
+
+OF_ALL_RUNS = ("prompts", "places")
+"""What has no run axis."""
 
 
 class Sampler(NamedTuple):
@@ -163,11 +167,11 @@ def true_values(parts: Parts, config: Config, state: State, share: Share, rollou
     if share.outcomes is None:
         raise ValueError("A reward of the user's own is not asked for every response there is.")
     sampler, prompts = _sampler(parts, state, share), rollout["prompts"]
-    places = parts.drawn_prompts(config.prompts_per_epoch, state.epoch)
-    task_rewards = share.outcomes.task_rewards if places is None else share.outcomes.task_rewards[places]
+    rewards = share.outcomes.task_rewards
+    rewards = rewards[rollout["places"]] if "places" in rollout else rewards
     every = share.outcomes.responses.expand(*rollout["responses"].shape[:-2], -1, -1)
     kl = described(parts, config, sampler, prompts, every)["reward_kl"] if "reward_kl" in rollout else None
-    return expected_reward(shaped(share, task_rewards, kl), sampler.policy.every_probability(prompts, every))
+    return expected_reward(shaped(share, rewards, kl), sampler.policy.every_probability(prompts, every))
 
 
 def step_ends(parts: Parts, config: Config, state: State, share: Share, rollout: Rollout) -> Tensor:

@@ -74,11 +74,11 @@ class Record:
         `nonfinite` names those that should be numbers and are none.
         """
         spoilt = None if alive is None or alive.all() else ~alive
-        arrays = {name: _of_runs(self.numbers[name], runs, spoilt) for name in measured_for(config, self.numbers)}
+        arrays = {name: of_runs(self.numbers[name], runs, spoilt) for name in measured_for(config, self.numbers)}
         for name, weight in (("kl", config.kl_coefficient), ("old_kl", config.old_kl_coefficient)):
             if weight == 0 and name in arrays:
                 arrays[name] = None  # a neighbour's may pull
-        last = {name: _of_runs(array, runs, spoilt) for name, array in self.last_numbers.items()}
+        last = {name: of_runs(array, runs, spoilt) for name, array in self.last_numbers.items()}
         if config.sources:
             last |= dict.fromkeys(NOT_OF_OWN_REWARDS)  # a neighbour's may be known
         axes = arrays["loss"].ndim
@@ -92,7 +92,7 @@ class Record:
             yield row
 
 
-def _of_runs(array: Any, runs: Runs, spoilt: np.ndarray | None) -> Any:
+def of_runs(array: Any, runs: Runs, spoilt: np.ndarray | None = None) -> Any:
     """A measure [... run] of some runs: a number where it is one."""
     if array is None:
         return None

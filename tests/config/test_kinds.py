@@ -6,7 +6,7 @@ import pytest
 from annotated_types import Ge, Lt, MaxLen, MinLen
 
 from pgrl_cli.config.kinds import described, fitted, misfit, told
-from pgrl_cli.registry import Count, Fraction, Positive, Seed
+from pgrl_cli.registry import Count, Fraction, Positive, Seed, Unit
 
 FITTING: list[tuple[Any, list[Any], list[Any]]] = [
     (int, [0, -3, 10**30], [True, 1.0, "1", None, [1], {}]),
@@ -16,6 +16,7 @@ FITTING: list[tuple[Any, list[Any], list[Any]]] = [
     (Count, [1, 2**31 - 1], [0, -1, True, 1.0, 2**70]),
     (Positive, [1e-300, 1], [0, 0.0, -1, float("inf")]),
     (Fraction, [0, 0.5], [1, 1.5, -0.1, True]),
+    (Unit, [0, 0.5, 1], [1.5, -0.1, True]),
     (Seed, [0, 2**63 - 1], [-1, 2**63]),
     (Annotated[str, MinLen(1), MaxLen(3)], ["a", "abc"], ["", "abcd", 1]),
     (Literal["loss", "reward"], ["loss"], ["Loss", "rewards", None, 1]),
@@ -47,6 +48,7 @@ def test_a_whole_number_becomes_a_float_where_any_number_may_stand() -> None:
         (Count, "a whole number from 1"),
         (Positive, "a number above 0"),
         (Fraction, "a number from 0, below 1"),
+        (Unit, "a number from 0, up to 1"),
         (Annotated[int, Ge(2), Lt(5)], "a whole number from 2, below 5"),
         (Annotated[str, MinLen(1), MaxLen(100)], "text that is not empty, of at most 100 characters"),
         (Annotated[str, MinLen(3)], "text of at least 3 characters"),

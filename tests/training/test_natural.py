@@ -134,13 +134,17 @@ def test_on_the_table_it_is_the_exact_natural_gradient(seed):
     assert step.moved
 
 
-def test_ten_iterations_point_nearly_where_the_exact_natural_gradient_does():
-    climb = Climb(built("positional"))
-    direction, _ = exact_direction(climb)
-    climb.step(cg_damping=0.0)
-    alike = torch.nn.functional.cosine_similarity(climb.start - climb.parameters, direction, dim=0)
-    plain = torch.nn.functional.cosine_similarity(climb.gradient, direction, dim=0)
-    assert plain < 0.9 < 0.99 < alike
+def test_every_iteration_gains_more_at_the_same_kl_and_the_last_one_all_there_is_to_gain():
+    gains = []
+    for iterations in (1, 3, 6, 9, 12):  # three prompts, two tokens, two free probabilities each
+        climb = Climb(built("positional"))
+        product = fisher_products(climb.policy, PROMPTS, EVERY, None)
+        direction = conjugate(product, climb.gradient, iterations)
+        gains.append((climb.gradient @ direction / (direction @ product(direction)).sqrt()).item())
+    exact, length = exact_direction(climb)
+    assert gains == sorted(gains)
+    assert gains[0] < 0.95 * gains[-1]
+    assert gains[-1] == pytest.approx((climb.gradient @ exact / length).item(), rel=1e-9)
 
 
 @any_policy
@@ -156,7 +160,7 @@ def test_the_accepted_kl_never_exceeds_the_bound_and_the_objective_falls(name):
     assert (step.kl <= bounds).all()
     torch.testing.assert_close(step.kl, distance, rtol=1e-9, atol=1e-15)
     assert torch.equal(climb.loss() < start, step.moved)
-    assert (step.kl[step.moved] > 0.05 * bounds[step.moved]).all()
+    assert (step.kl / bounds)[step.moved].median() > 0.25  # and it is made use of
 
 
 @any_policy
@@ -264,6 +268,12 @@ def test_conjugate_gradients_ask_for_no_more_products_than_the_hardest_run_needs
     wanted = torch.ones(2, 3, dtype=torch.float64)
     torch.testing.assert_close(conjugate(product, wanted, 100), numbers(1, 1, 1, 1 / 2, 1 / 3, 1 / 4).view(2, 3))
     assert len(asked) == 3
+
+
+def test_conjugate_gradients_rest_where_a_matrix_turns_out_flat_or_bent_the_other_way():
+    diagonals, wanted = numbers(1, 0, 1, -1, 1, 2).view(3, 2), numbers(1, 1, 1, 2, 1, 2).view(3, 2)
+    solution = conjugate(lambda vectors: vectors * diagonals, wanted, 10)
+    torch.testing.assert_close(solution, numbers(2, 2, 0, 0, 1, 1).view(3, 2))  # 2 / 1 of the first way, and no further
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
