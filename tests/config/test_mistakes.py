@@ -331,12 +331,24 @@ def test_the_keys_that_may_be_null_are_those_that_the_next_test_takes() -> None:
     assert {"reward_fn", "prompts_per_epoch", "kl_estimator", "clip_low", "prompts", "vocab_size"} <= set(NULLABLE)
 
 
+ALIVE = {
+    "held_out_count": "prompt_count: 5\n",
+    "shortest_prompt": "prompt_count: 5\n",
+    "max_response_tokens": "task: copy\n",
+    "overlong_margin": "task: copy\nreward_fn: overlong_penalty\n",
+    "seeds": "epochs: 1\n",
+    "log_seeds": "seeds: 2\n",
+}
+"""What must stand above a key, so that it turns something."""
+
+
 @pytest.mark.parametrize("key", NULLABLE)
 def test_none_as_text_is_told_to_write_null(problems: Problems, key: str) -> None:
     alive = "loss_mode: clipped\n" if key in every_knob() and "loss_mode" in owners(key) else "seed: 1\n"
-    alive = {"held_out_count": "prompt_count: 5\n", "seeds": "epochs: 1\n", "log_seeds": "seeds: 2\n"}.get(key, alive)
+    alive = ALIVE.get(key, alive)
     (problem,) = problems(f"{alive}{key}: None\n")
-    assert problem.startswith(f"mine.yaml:2: {key}: came 'None'")
+    line = 1 + len(alive.splitlines())
+    assert problem.startswith(f"mine.yaml:{line}: {key}: came 'None'")
     assert "write null" in problem.lower()
 
 

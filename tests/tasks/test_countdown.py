@@ -77,7 +77,6 @@ def test_several_answers_are_right_and_the_solution_is_one_of_them():
         "2 3:6=": {"2*3.", "3*2."},
         "1 2:2=": {"1*2.", "2*1.", "2/1.", "2."},
         "2 3:1=": {"3-2."},
-        "1 1:2=": {"1+1."},
     }
     assert {*told} & {*right}
     assert all(right[prompt] == answers for prompt, answers in told.items() if prompt in right)

@@ -1,4 +1,6 @@
-"""Sorting lists of different lengths: the lecture's rewards read no further than the end, and no more than was asked."""
+"""Sorting lists of different lengths: the lecture's rewards read no further than the end, and no more than they ask."""
+
+from itertools import pairwise
 
 import pytest
 import torch
@@ -18,7 +20,7 @@ def points(prompt, response):
     read = numbers[: len(prompt)]
     return {
         "sort_inclusion_ordering_reward": sum(number in read for number in prompt)
-        + sum(left <= right for left, right in zip(read, read[1:], strict=False)),
+        + sum(left <= right for left, right in pairwise(read)),
         "sort_distance_reward": sum(a == b for a, b in zip(read, sorted(prompt), strict=False)),
         "sort_exact_reward": int(ended and numbers == sorted(prompt)),
     }
@@ -70,7 +72,7 @@ def test_without_a_shortest_prompt_everything_is_as_it_was():
     assert torch.equal(plain.prompts, ending.prompts)
     assert (plain.end, plain.pad, plain.vocab_size, plain.response_length) == (None, None, 5, 4)
     assert (ending.end, ending.pad, ending.vocab_size, ending.response_length) == (5, None, 6, 5)
-    assert plain.prompts[:4].tolist() == [[4, 3, 2, 4], [0, 1, 0, 4], [2, 1, 0, 1], [1, 4, 2, 0]]
+    assert plain.prompts[:4].tolist() == [[3, 2, 4, 3], [3, 0, 4, 4], [3, 3, 0, 4], [3, 2, 3, 2]]
 
 
 def test_a_prompt_and_a_response_are_written_as_numbers_with_a_full_stop():
