@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pgrl_cli.tasks.expressions import LARGEST, Evaluated, Written, evaluated, joined, result
 
-examples = settings(max_examples=200, deadline=None, derandomize=True)
+examples = settings(max_examples=100, deadline=None, derandomize=True)
 numbers = st.integers(0, 40)
 trees = st.recursive(numbers, lambda inner: st.tuples(st.sampled_from("+-*/"), inner, inner), max_leaves=12)
 
