@@ -75,15 +75,21 @@ def _own_knobs(function: Function) -> dict[str, Knob]:
 
 
 def apply(function: Function, tensors: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
-    """Call a function with the tensors and the knobs it asks for."""
-    names, turned = _asked_for(function)
+    """Call a function with the tensors and the knobs it asks for; a tensor that has a default may be missing."""
+    names, spared, turned = _asked_for(function)
     chosen = {name: settings[name] for name in turned if name in settings}
+    if spared:
+        chosen |= {name: tensors[name] for name in spared if name in tensors}
     return function(*[tensors[name] for name in names], **chosen)
 
 
-@cache  # one look-up instead of two, several times a step
-def _asked_for(function: Function) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return needs(function), tuple(_own_knobs(function))
+@cache  # one look-up instead of three, several times a step
+def _asked_for(function: Function) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The tensors that a function cannot do without, those that it can, and its own knobs."""
+    parameters = signature(function).parameters
+    spared = tuple(name for name in needs(function) if parameters[name].default is not Parameter.empty)
+    names = tuple(name for name in needs(function) if name not in spared)
+    return names, spared, tuple(_own_knobs(function))
 
 
 def first_line(function: Function) -> str:

@@ -57,8 +57,6 @@ def policy_gradient(
     vocab_log_probs = policy.vocab_log_probs(rollout["prompts"], rollout["responses"])
     log_probs = masked(log_probs_of(rollout["responses"], vocab_log_probs), mask)
     tensors = rollout | {"log_probs": log_probs, "vocab_log_probs": vocab_log_probs}
-    if mask is None:
-        tensors["mask"] = None  # type: ignore[assignment]  # an equation may ask for it
     losses = apply(parts.loss, tensors, parts.knobs)
     loss = _averaged(parts.average, losses, mask, parts, weights and weights.loss)
     kl = old_kl = None
