@@ -73,10 +73,14 @@ def share_by_loops(one, state):
         weight * reward(prompts, torch.tensor(every).expand(len(prompts), -1, -1))
         for reward, weight in parts.shares[0].rewards.values()
     )
-    tokens = state.policy.logits(prompts, None).softmax(dim=-1).squeeze(-3).tolist()
+    responses = torch.tensor(every).expand(len(prompts), -1, -1)
+    logits = state.policy.logits(prompts, responses).expand(*responses.shape, -1)
     share = 0.0
-    for paid, rows in zip(rewards.tolist(), tokens, strict=True):
-        chances = [math.prod(row[token] for row, token in zip(rows, response, strict=True)) for response in every]
+    for paid, tokens in zip(rewards.tolist(), logits.softmax(dim=-1).tolist(), strict=True):
+        chances = [
+            math.prod(row[token] for row, token in zip(rows, response, strict=True))
+            for rows, response in zip(tokens, every, strict=True)
+        ]
         for group in product(range(len(every)), repeat=one.num_responses):
             if len({paid[member] for member in group}) == 1:
                 share += math.prod(chances[member] for member in group) / len(prompts)

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from policies.built import Uncriticized
 from torch import nn
 from training.lecture import config
 
@@ -7,7 +8,6 @@ from pgrl_cli.assembly import assemble
 from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.equations.divergences import DIVERGENCES
 from pgrl_cli.equations.losses import LOSSES
-from pgrl_cli.policies.policy import Policy
 from pgrl_cli.training.measures import measured
 from pgrl_cli.training.objectives import policy_gradient
 
@@ -15,7 +15,7 @@ PROMPTS, RESPONSES, TOKENS, VOCAB = 2, 3, 4, 5
 MASK = torch.tensor([[[1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 1]], [[1, 1, 1, 0], [0, 0, 0, 0], [1, 1, 0, 0]]]).bool()
 
 
-class FreeLogits(Policy):
+class FreeLogits(Uncriticized):
     """A policy of as many parameters as there are logits: what a response's length does is seen at once."""
 
     def __init__(self):
