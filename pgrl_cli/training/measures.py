@@ -5,6 +5,7 @@ optimizer step (and run), taken at the parameters before that step.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -168,8 +169,9 @@ def clip_fraction(loss: Function, knobs: Mapping[str, Number], rollout: Rollout,
     which = cut_off(loss)
     if which is None:
         return None
-    cut = apply(which, rollout | {"log_probs": log_probs}, knobs)
-    return token_mean(cut.to(log_probs.dtype), rollout.get("mask"))
+    mask = rollout.get("mask")
+    tensors: dict[str, Any] = {**rollout, "log_probs": log_probs, "mask": mask}  # an equation may ask for it
+    return token_mean(apply(which, tensors, knobs).to(log_probs.dtype), mask)
 
 
 def exact_match(task: Task, policy: Policy, prompts: Tensor) -> Tensor | None:
