@@ -261,7 +261,7 @@ def test_a_run_that_is_spoilt_takes_nothing_from_its_neighbours():
     assert "nonfinite" not in alone
 
 
-SELDOM_MET = {"multiplication": {"reward_fn": "partial"}}
+SELDOM_MET = {"multiplication": {"reward_fn": "partial"}, "countdown": {"reward_fn": "end_reward"}}
 """Tasks whose usual reward is too sparse for a policy that knows nothing."""
 EVERY_WORD = [
     *({"delta_mode": word} for word in ADVANTAGES),
