@@ -155,7 +155,7 @@ class Notebook:
             self._bury(rows, record)
 
     def leave(self, finite: np.ndarray, step: int, what: str) -> None:
-        """Note which of the stack's policies, or critics, are finite at the end. Raises NotFinite if none of ours is."""
+        """Note which policies, or critics, of the stack are finite at the end. Raises NotFinite if none of ours is."""
         ours = np.atleast_1d(finite if self.place is None else finite[self.place])
         for place in np.flatnonzero(self.fates.alive & ~ours).tolist():
             self.fates.fail(place, step, f"the {what} is not finite after step {step}, the last; {HINT}")
