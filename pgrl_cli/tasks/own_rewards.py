@@ -85,12 +85,7 @@ class UserReward:
         answers = [self.known[case] for case in cases]
         for case, answer in zip(cases, answers, strict=True):
             if isinstance(answer, list) != by_token:
-                told = [
-                    f"{'a number' if kind else 'a list'} {told_case(*map(list, of))}"
-                    for kind, of in ((by_token, case), (not by_token, first))
-                ]
-                only = "it must pay every response with a number, or the tokens of every response with a list"
-                raise RewardError(f"{self.path}: {self.name} returned {told[0]}, and {told[1]}: {only}.")
+                raise RewardError(self._told_of_both(case, first))
         rows = [answer + [0.0] * (length - len(answer)) if isinstance(answer, list) else answer for answer in answers]
         return torch.tensor(rows, dtype=torch.float64)
 
@@ -133,6 +128,12 @@ class UserReward:
 
     def _lost_on(self, case: Case, timeout: float, error: RewardError) -> None:
         self.lost[case] = timeout if isinstance(error, Hung) else float("inf"), str(error)
+
+    def _told_of_both(self, case: Case, other: Case) -> str:
+        kinds = ["a list" if isinstance(self.known[each], list) else "a number" for each in (case, other)]
+        here, there = (f"{kind} {told_case(*map(list, each))}" for kind, each in zip(kinds, (case, other), strict=True))
+        only = "it must pay every response with a number, or the tokens of every response with a list"
+        return f"{self.path}: {self.name} returned {here}, and {there}: {only}."
 
     def _refuse_what_was_lost(self, case: Case, timeout: float) -> None:
         """Another run of the stack may meet a case that cost a process: it need not cost a second one."""

@@ -335,7 +335,6 @@ def test_the_keys_that_may_be_null_are_those_that_the_next_test_takes() -> None:
     assert {"reward_fn", "prompts_per_epoch", "kl_estimator", "clip_low", "prompts", "vocab_size"} <= set(NULLABLE)
 
 
-NEWLINE = "\n"
 ALIVE = {
     "held_out_count": "prompt_count: 5\n",
     "seeds": "epochs: 1\n",
@@ -355,7 +354,7 @@ def test_none_as_text_is_told_to_write_null(problems: Problems, key: str) -> Non
     alive = "loss_mode: clipped\n" if key in every_knob() and "loss_mode" in owners(key) else "seed: 1\n"
     alive = ALIVE.get(key, alive)
     (problem,) = problems(f"{alive}{key}: None\n")
-    assert problem.startswith(f"mine.yaml:{alive.count(NEWLINE) + 1}: {key}: came 'None'")
+    assert problem.startswith(f"mine.yaml:{1 + len(alive.splitlines())}: {key}: came 'None'")
     assert "write null" in problem.lower()
 
 

@@ -117,6 +117,53 @@ def test_what_is_written_holds_every_live_key_and_no_dead_one(resolved: Resolve)
     assert mapping["kl_estimator"] == "k3"
 
 
+ENDING = ["copy", "reverse", "addition", "multiplication", "countdown", "parity"]
+
+
+@pytest.mark.parametrize("reward", ["", "overlong_penalty", "{exact: 1, overlong_penalty: 1}"])
+@pytest.mark.parametrize("task", [*ENDING, "sorting\nprompt_count: 4\nshortest_prompt: 1"])
+def test_what_is_written_of_a_task_with_ends_is_that_config_again(resolved: Resolve, task: str, reward: str) -> None:
+    config = resolved(f"task: {task}\nmax_response_tokens: 20\nreward_fn: {reward or 'exact'}\n").config
+    again = resolved(written(config)).config
+    assert again == config
+    mapping = yaml12.read(written(config), "config.yaml")
+    assert mapping["max_response_tokens"] == 20
+    assert ("overlong_margin" in mapping) == bool(reward)
+    assert "prompts" not in mapping
+    if reward:
+        assert 0 < mapping["overlong_margin"] < 20
+
+
+def test_defaults_that_a_task_with_ends_knows_are_written_out(resolved: Resolve) -> None:
+    told = resolved("task: reverse\nreward_fn: overlong_penalty\n").config.knobs
+    assert (told["max_response_tokens"], told["overlong_margin"], told["held_out_count"]) == (4, 0, 52)
+    generated = resolved("prompt_count: 4\nshortest_prompt: 1\n").config.knobs
+    assert (generated["vocab_size"], generated["max_response_tokens"]) == (10, 4)  # the end is none of the numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("task: addition\ndigits: 2\noverlong_margin: 1\n", "3: overlong_margin turns nothing here: reward_fn has no"),
+        ("prompt_count: 5\nmax_response_tokens: 9\n", "2: max_response_tokens turns nothing here: without shortest_"),
+        ("shortest_prompt: 2\n", "1: shortest_prompt turns nothing here: prompts are not generated"),
+        ("task: copy\nprompt_count: 5000\n", "2: prompt_count: 5000 prompts and 0 held out are more than the 84"),
+        ("task: copy\nmax_response_tokens: 3\n", "2: max_response_tokens: came 3; the longest solution"),
+        ("task: copy\nvocab_size: 63\n", "2: vocab_size: came 63; expected a whole number from 1, up to 62"),
+        ("task: copy\nprompt_count: null\n", "2: prompt_count: came null; expected a whole number from 1"),
+        ("task: parity\nscratchpad: 1\n", "2: scratchpad: came 1; expected true or false"),
+    ],
+)
+def test_knobs_of_tasks_are_checked_by_the_task_that_has_them(problems: Problems, text: str, told: str) -> None:
+    (problem,) = problems(text)
+    assert problem.startswith(f"mine.yaml:{told}")
+
+
+def test_knobs_of_generated_prompts_live_without_a_count_where_prompts_are_always_generated(resolved: Resolve) -> None:
+    config = resolved("task: copy\nprompt_length: 4\nheld_out_count: 7\nprompts_seed: 3\n").config
+    assert (config.knobs["prompt_length"], config.knobs["held_out_count"], config.prompts_seed) == (4, 7, 3)
+
+
 def test_each_knob_is_written_below_the_word_it_belongs_to(resolved: Resolve) -> None:
     keys = list(yaml12.read(written(resolved("loss_mode: clipped\noptimizer: sgd\n").config), "config.yaml"))
     assert keys.index("clip_epsilon") == keys.index("loss_mode") + 1

@@ -11,14 +11,14 @@ TASK = sorting(prompts=[[2, 0], [1, 1], [0, 1]], vocab_size=3)
 """Three prompts of two numbers below three: nine responses to each."""
 
 
-def built(name, task=TASK, seed=0, scattered=True):
+def built(name, task=TASK, seed=0, scattered=True, **knobs):
     """The policy of a name; scattered, so that a policy that starts uniform has something to say too."""
     generator = draws.generator(seed, "policy")
 
     def normals(*shape):
         return torch.from_numpy(generator.standard_normal(shape))
 
-    policy = apply(POLICIES[name], {"task": task, "normals": normals}, {}).double()
+    policy = apply(POLICIES[name], {"task": task, "normals": normals}, knobs).double()
     if scattered:
         with torch.no_grad():
             for parameter in policy.parameters():

@@ -73,7 +73,7 @@ def test_the_log_probs_over_the_vocabulary_add_up_to_one_token(name):
 @torch.no_grad()
 def test_responses_are_drawn_as_often_as_their_probability_says(name):
     """Uniform numbers on a grid, every pair of them: what is off is the grid's own coarseness."""
-    policy, ticks = built(name), (torch.arange(300, dtype=torch.float64) + 0.5) / 300
+    policy, ticks = built(name), (torch.arange(150, dtype=torch.float64) + 0.5) / 150
     grid = torch.cartesian_prod(*[ticks] * LENGTH).expand(len(PROMPTS), -1, -1)
     drawn = policy.respond(PROMPTS, grid)
     chances = policy.log_probs(PROMPTS, RESPONSES).sum(dim=-1).exp()

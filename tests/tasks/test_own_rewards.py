@@ -206,9 +206,13 @@ def test_a_reward_that_fails_is_told_with_file_line_prompt_and_response(written,
 ANSWERS = {
     "nothing": ("None", "None, a NoneType"),
     "a string": ("'1.0'", "'1.0', a str"),
-    "a list": ("[1.0]", "[1.0], a list"),
+    "a list that is too short": ("[1.0]", "[1.0], 1 numbers"),
+    "a list that is too long": ("[1.0, 0, 2]", "3 numbers"),
+    "a list with something else in it": ("[1.0, None]", "place 1 holds no number"),
+    "a list of lists": ("[[1.0], [2.0]]", "place 0 holds no number"),
+    "a list with a NaN": ("[1.0, math.nan]", "it must be finite"),
     "a string that is none": ("'five'", "'five', a str"),
-    "a tuple": ("(1.0,)", "(1.0,), a tuple"),
+    "a tuple that is too short": ("(1.0,)", "here 2; a number alone pays the whole response"),
     "a complex number": ("1j", "1j, a complex"),
     "not a number": ("float('nan')", "nan"),
     "infinity": ("-math.inf", "-inf"),
@@ -321,3 +325,52 @@ def test_helpers_in_folders_without_init_are_each_rewards_own(tmp_path):
         rewards.append(own_reward(tmp_path / name / f"own_{name}.py", "points"))
     prompts, responses = torch.tensor([[1]]), torch.tensor([[[1]]])
     assert [reward(prompts, responses).item() for reward in rewards] == [1.0, 2.0]
+
+
+END, PAD = 7, 8
+
+
+def test_of_a_task_with_ends_it_sees_no_padding_and_nothing_behind_the_end(tmp_path):
+    (tmp_path / "mine.py").write_text("def points(prompt, response): return 1000 * sum(prompt) + sum(response)")
+    reward = own_reward(tmp_path / "mine.py", "points", end=END, pad=PAD)
+    prompts = torch.tensor([[PAD, 1, 2], [1, 2, 3]])
+    responses = torch.tensor([[[3, END, END], [3, END, 5], [1, 2, 3]], [[END, END, END], [1, 1, END], [1, 7, 1]]])
+    assert reward(prompts, responses).tolist() == [[3010, 3010, 3006], [6007, 6009, 6008]]
+
+
+def test_a_list_pays_token_by_token_and_nothing_behind_the_end(tmp_path):
+    (tmp_path / "mine.py").write_text("def points(prompt, response): return [token + 0.5 for token in response]")
+    reward = own_reward(tmp_path / "mine.py", "points", end=END, pad=PAD)
+    responses = torch.tensor([[[3, END, END], [1, 2, 3]], [[END, 3, 3], [1, 7, 1]]])
+    expected = [[[3.5, 7.5, 0], [1.5, 2.5, 3.5]], [[7.5, 0, 0], [1.5, 7.5, 0]]]
+    assert reward(PROMPTS, responses).tolist() == expected
+    together = reward(PROMPTS, responses.expand(2, 5, 2, 2, 3))
+    assert together.shape == (2, 5, 2, 2, 3)
+    assert together[1, 4].tolist() == expected
+
+
+@pytest.mark.parametrize("answer", ["(1, True)", "[numpy.float32(1), fractions.Fraction(1)]"])
+def test_a_list_may_hold_whatever_counts_as_a_number(written, answer):
+    reward = written(f"import fractions, numpy\ndef points(prompt, response): return {answer}")
+    assert reward(PROMPTS, RESPONSES).tolist() == [[[1, 1]] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("usual", "once", "told"),
+    [
+        ("[0.0, 1.0]", "1.0", "returned a number for prompt [1, 0] and response [1, 1], and a list for prompt [1, 0]"),
+        ("1.0", "[0.0, 1.0]", "returned a list for prompt [1, 0] and response [1, 1], and a number for prompt [1, 0]"),
+    ],
+)
+def test_numbers_here_and_lists_there_are_refused(written, tmp_path, usual, once, told):
+    source = f"def points(prompt, response): return {once} if prompt + response == [1, 0, 1, 1] else {usual}"
+    message = fault_when_asked(written, source)
+    assert message.startswith(f"{tmp_path / 'mine.py'}: points {told} and response [0, 1]: ")
+    assert "every response with a number, or the tokens of every response with a list" in message
+
+
+def test_numbers_first_and_lists_later_are_refused_too(written):
+    reward = written("def points(prompt, response): return 1.0 if response[0] < 5 else [1.0, 1.0]")
+    reward(PROMPTS, RESPONSES)
+    with pytest.raises(RewardError, match="returned a list for prompt"):
+        reward(PROMPTS, torch.full_like(RESPONSES, 6))

@@ -44,9 +44,15 @@ def points(answer: str, response: str, standing: str, *, limit: int, margin: int
 
 
 def some_responses(task: Task, count: int, seed: int = 0) -> torch.Tensor:
-    """Responses [prompt response token]: right ones with some tokens changed, so that many are nearly right."""
+    """Responses [prompt response token]: right ones with some tokens changed, so that many are nearly right.
+
+    An eighth of them has no end.
+    """
     generator = torch.Generator().manual_seed(seed)
     shape = (len(task.prompts), count, task.response_length)
     changed = torch.rand(shape, generator=generator) < torch.rand(1, count, 1, generator=generator) / 2
     noise = torch.randint(task.vocab_size, shape, generator=generator)
-    return torch.where(changed, noise, task.solutions(task.prompts)[:, None, :])
+    responses = torch.where(changed, noise, task.solutions(task.prompts)[:, None, :])
+    endless = responses[:, : count // 8]
+    endless[endless == task.end] = 0
+    return responses
