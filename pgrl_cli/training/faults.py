@@ -34,6 +34,9 @@ def fault(parts: Parts, state: State, rollout: Rollout, objective: Objective, no
         return Fault(told, True)
     if "values" in own and not _finite(own["values"]):
         return Fault(f"{_critic(state, run)}: its values are {_range(own['values'])}", True)
+    if state.learner is not None:
+        values = state.learner.critic.values(state.policy, rollout["prompts"], rollout["responses"])
+        own["now"] = _of(values, run)[..., :-1]
     terms = {name: _of(each, run) for name, each in objective._asdict().items() if each is not None}
     told = _told(parts, own, objective._replace(**terms), knobs, _of(norm, run))
     spoilt = state.learner is not None and not _finite(_of(state.learner.parameters, run))
@@ -69,8 +72,9 @@ def _told(parts: Parts, own: Mapping[str, Any], objective: Objective, knobs: Map
     if old_kl is not None and not _finite(old_kl):
         return f"the KL(old || policy) is {old_kl.item():g}: log-ratios to the old policy {_range(moved)}"
     if value_loss is not None and not _finite(value_loss):
-        at_sampling = f"values at sampling {_range(own['values'])}, targets {_range(own['targets'])}"
-        return f"the critic's loss is {value_loss.item():g}: {at_sampling}"
+        return (
+            f"the critic's loss is {value_loss.item():g}: values {_range(own['now'])}, targets {_range(own['targets'])}"
+        )
     entropy = token_mean(entropies.expand(log_probs.shape), mask)
     if not _finite(entropy):
         return f"the entropy is {entropy.item():g}: of tokens {_range(entropies)}"
