@@ -74,13 +74,11 @@ def share_by_loops(one, state):
         for reward, weight in parts.shares[0].rewards.values()
     )
     responses = torch.tensor(every).expand(len(prompts), -1, -1)
-    logits = state.policy.logits(prompts, responses).expand(*responses.shape, -1)
+    logits = state.policy.logits(prompts, responses).detach().expand(*responses.shape, -1)
+    tokens = logits.softmax(dim=-1).gather(-1, responses.unsqueeze(-1)).squeeze(-1).tolist()
     share = 0.0
-    for paid, tokens in zip(rewards.tolist(), logits.softmax(dim=-1).tolist(), strict=True):
-        chances = [
-            math.prod(row[token] for row, token in zip(rows, response, strict=True))
-            for rows, response in zip(tokens, every, strict=True)
-        ]
+    for paid, rows in zip(rewards.tolist(), tokens, strict=True):
+        chances = [math.prod(row) for row in rows]
         for group in product(range(len(every)), repeat=one.num_responses):
             if len({paid[member] for member in group}) == 1:
                 share += math.prod(chances[member] for member in group) / len(prompts)
