@@ -170,6 +170,21 @@ def test_a_critic_that_diverges_stops_its_run_alone_and_is_named(critic):
     assert broken.learner.parameters.isfinite().all()
 
 
+def test_a_critic_that_is_no_longer_finite_is_told_so_and_no_skipping_saves_it():
+    keys = DIVERGING | {"critic_learning_rate": 3e38, "reward_scale": 1e6, "critic": "separate", "on_nonfinite": "skip"}
+    first, second, _ = (record.faults[0] for record in records(config(**keys))[0])
+    for fault in (first, second):
+        assert fault.told.startswith("the critic is not finite, of parameters from")
+        assert fault.spoilt
+
+
+def test_among_the_terms_of_a_gradient_that_is_too_large_are_the_critic_and_the_old_policy():
+    keys = DIVERGING | {"old_kl_coefficient": 1e38, "loss_mode": "unclipped", "learning_rate": 0.1}
+    told = next(record.faults[0].told for record in records(config(**keys))[0] if record.faults)
+    assert "e+38 times KL(old || policy)" in told
+    assert "the critic's loss" in told
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_a_critic_that_the_last_step_of_all_has_spoilt_fails_its_run(tmp_path):
     keys = DIVERGING | {"epochs": 1, "steps_per_epoch": 1, "critic_learning_rate": 3e38, "reward_scale": 1e6}

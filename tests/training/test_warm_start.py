@@ -60,6 +60,15 @@ def test_prompts_are_drawn_for_each_step_from_their_own_seed():
     assert not torch.equal(after(), after(warm_start={"epochs": 3}))
 
 
+def test_one_prompt_a_step_still_shows_them_all():
+    one = config(**WARM | {"warm_start": {"epochs": 40, "prompts": 1, "learning_rate": 0.02}}, policy="table")
+    parts, state = assemble([one])
+    prompts = parts.task.prompts
+    before = state.policy.response_log_probs(prompts, parts.task.solutions(prompts)[:, None])
+    warmed(parts, one, state)
+    assert (state.policy.response_log_probs(prompts, parts.task.solutions(prompts)[:, None]) > before + 0.1).all()
+
+
 def test_a_critic_with_a_body_of_its_own_begins_where_the_policy_does_after_it():
     one = config(**WARM, delta_mode="gae", critic="separate")
     parts, state = assemble([one])
