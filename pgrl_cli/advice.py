@@ -5,7 +5,7 @@ from typing import Any
 
 from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.registry import cut_off
-from pgrl_cli.words import OF_THE_CRITIC, TABLES, asks_for_values
+from pgrl_cli.words import OF_THE_CRITIC, TABLES, asks_for_values, has_rate
 
 
 def usual_estimator(placement: Any) -> str:
@@ -38,4 +38,11 @@ def advice(values: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"kl_estimator {values['kl_estimator']} in the reward does not follow the KL's gradient; there, k1 is the "
             "unbiased choice"
+        )
+    if values["drop_zero_variance_groups"] and values["when_unfilled"] == "fill" and not values["resampling_rounds"]:
+        yield "when_unfilled fill with resampling_rounds 0 drops no group: each is filled up with itself"
+    if values["micro_batch"] is not None and not has_rate(values["optimizer"]):
+        yield (
+            f"micro_batch with optimizer {values['optimizer']} saves little memory: how far a step moves the policy is "
+            "worked out on all prompts at once"
         )

@@ -46,7 +46,11 @@ def samples(record: Record, run: int | None, seed: int | None) -> Iterator[dict[
     advantages = rollout["advantages"]
     if advantages.shape[-1] == 1:
         advantages = advantages.squeeze(-1)  # one for the whole response
+    mask = record.rollout.get("mask")
+    kept = None if mask is None else (mask if run is None else mask[run]).flatten(-2).any(dim=-1).tolist()
     for index, prompt in enumerate(rollout["prompts"]):
+        if kept is not None and not kept[index]:
+            continue  # a group that this run has dropped, and another of its stack has not
         yield {
             "epoch": record.epoch,
             "step": record.steps[0],

@@ -154,11 +154,11 @@ class Notebook:
         if not set(NEEDED).isdisjoint(record.doubtful):
             self._bury(rows, record)
 
-    def leave(self, finite: np.ndarray, step: int) -> None:
-        """Note which of the stack's policies the last step left finite. Raises NotFinite when none of ours is."""
+    def leave(self, finite: np.ndarray, step: int, what: str) -> None:
+        """Note which policies, or critics, of the stack are finite at the end. Raises NotFinite if none of ours is."""
         ours = np.atleast_1d(finite if self.place is None else finite[self.place])
         for place in np.flatnonzero(self.fates.alive & ~ours).tolist():
-            self.fates.fail(place, step, f"the policy is not finite after step {step}, the last; {HINT}")
+            self.fates.fail(place, step, f"the {what} is not finite after step {step}, the last; {HINT}")
         self._end_if_all_failed()
 
     def complete(self) -> None:

@@ -147,7 +147,7 @@ class _Resolution:
         defaults = {name: knob.default for name, knob in live.items()}
         complete = {key: Config.model_fields[key].default for key in KEYS} | defaults | values
         for rule in DEAD:
-            if rule.key in self.given and rule.when(complete):
+            if rule.key in self.given and self.fine(*rule.killers) and rule.when(complete):
                 self.bury(rule.key, rule.killers, rule.because)
 
     def choose(self, one: str, its_reason: str, other: str, others_reason: str | None) -> None:
@@ -308,9 +308,7 @@ class _Resolution:
             message = f"came {size}; delta_mode {mode} compares a group's responses and needs {least}"
             self.tell("num_responses", message)
         self.check_every_response(values, task)
-        drawn = values["prompts_per_epoch"]
-        if drawn is not None and drawn > len(task.prompts) and self.fine("prompts_per_epoch", "task"):
-            self.tell("prompts_per_epoch", f"came {drawn}; the task has only {len(task.prompts)} prompts")
+        self.check_draws(values, task)
         if values["seeds"] is not None and self.fine("seeds", "log_seeds"):
             self.check_seeds(values["seeds"], values["log_seeds"])
         clips = [key for key in ("clip_low", "clip_high") if key in values and values[key] is None]
@@ -320,6 +318,18 @@ class _Resolution:
         self.check_kl_level(values)
         self.note_idle_kl(values)
         self.notes += list(advice(values))
+
+    def check_draws(self, values: Mapping[str, Any], task: Task) -> None:
+        """No more prompts can be drawn than there are."""
+        drawn, warm_start = values["prompts_per_epoch"], values["warm_start"]
+        only = f"the task has only {len(task.prompts)} prompts"
+        if drawn is not None and drawn > len(task.prompts) and self.fine("prompts_per_epoch", "task"):
+            self.tell("prompts_per_epoch", f"came {drawn}; {only}")
+        if not self.fine("warm_start", "task") or warm_start is None or warm_start.prompts is None:
+            return
+        if warm_start.prompts > len(task.prompts):
+            entry = self.given["warm_start"].part("prompts")
+            self.tell("warm_start", f"prompts: came {warm_start.prompts}; {only}", entry)
 
     def check_every_response(self, values: Mapping[str, Any], task: Task) -> None:
         """A delta mode that goes through every response there is must find few, and no reward of the user's own."""
@@ -364,6 +374,9 @@ class _Resolution:
         idle = [key for key, entry in written.items() if weight is None or entry.level >= weight.level]
         if idle and values["kl_coefficient"] == 0 and self.fine("kl_coefficient", *idle):
             self.notes.append(_idle_kl(idle))
+        horizon = values["kl_horizon"] != usual["kl_horizon"] and values["kl_coefficient"] > 0
+        if horizon and values["kl_target"] is None and self.fine("kl_horizon", "kl_target", "kl_coefficient"):
+            self.notes.append("kl_horizon turns nothing while kl_target is null")
 
     def check_seeds(self, seeds: int | list[int], logged: list[int]) -> None:
         if isinstance(seeds, list) and len(set(seeds)) < len(seeds):

@@ -111,7 +111,8 @@ class _Stack:
                         self.fail(book, error)
                 self.each(Notebook.take, record)
                 if state.epoch == config.epochs:  # judged before a checkpoint counts on it: nothing comes after
-                    self.each(Notebook.leave, _left_finite(state, record), record.steps[-1])
+                    for what, finite in _left_finite(state, record).items():
+                        self.each(Notebook.leave, finite, record.steps[-1], what)
                 if not self.going:
                     return
                 self.between, self.stopped = True, state.stopped
@@ -233,10 +234,13 @@ def _begins_in(share: Share, here: Runs) -> bool:
 
 
 @torch.no_grad()
-def _left_finite(state: State, record: Record) -> np.ndarray:
-    """Which of the stack's policies are still finite after an epoch's last step: [run]."""
-    left = state.policy.log_probs(record.rollout["prompts"], record.rollout["responses"])
-    return np.asarray(left.isfinite().flatten(-3).all(dim=-1).cpu().numpy())
+def _left_finite(state: State, record: Record) -> dict[str, np.ndarray]:
+    """Which of the stack's policies, and of its critics, are still finite after an epoch's last step: [run] each."""
+    prompts, responses = record.rollout["prompts"], record.rollout["responses"]
+    left = {"policy": state.policy.log_probs(prompts, responses).flatten(-3)}
+    if state.learner is not None:
+        left["critic"] = state.learner.critic.values(state.policy, prompts, responses).flatten(-3)
+    return {what: np.asarray(each.isfinite().all(dim=-1).cpu().numpy()) for what, each in left.items()}
 
 
 def _mean_reward(books: Sequence[Notebook]) -> float:

@@ -60,6 +60,19 @@ def _pays(reward_fn: Any, reward: str) -> bool:
     return reward in reward_fn if isinstance(reward_fn, dict) else reward_fn == reward
 
 
+def _draws(warm_start: Any) -> bool:
+    """Whether a warm start, as it was written or as it is held, draws prompts."""
+    found = warm_start.get("prompts") if isinstance(warm_start, dict) else getattr(warm_start, "prompts", None)
+    return found is not None
+
+
+def _has_end(values: Mapping[str, Any]) -> bool:
+    """Whether responses end with a token of their own, so that one may be cut off."""
+    own = knobs(TASKS[values["task"]])
+    generated = "shortest_prompt" not in own or values.get("prompt_count") is not None
+    return "max_response_tokens" in own and generated and values.get("shortest_prompt", 1) is not None
+
+
 NO_CRITIC = "the delta mode asks for no values, so there is no critic"
 
 
@@ -110,8 +123,8 @@ DEAD = (
     ),
     Dead(
         "prompts_seed",
-        ("prompt_count", "prompts", "prompts_per_epoch", "task"),
-        lambda v: v.get("prompt_count") is None and v["prompts_per_epoch"] is None,
+        ("prompt_count", "prompts", "prompts_per_epoch", "task", "warm_start"),
+        lambda v: v.get("prompt_count") is None and v["prompts_per_epoch"] is None and not _draws(v["warm_start"]),
         "prompts are neither generated nor drawn",
     ),
     Dead(
@@ -128,7 +141,13 @@ DEAD = (
     ),
     *(
         Dead(key, ("delta_mode",), lambda v: not asks_for_values(v["delta_mode"]), NO_CRITIC)
-        for key in (*OF_THE_CRITIC, "value_clip", "critic_learning_rate", "truncation")
+        for key in (*OF_THE_CRITIC, "value_clip", "critic_learning_rate")
+    ),
+    Dead(
+        "truncation",
+        ("delta_mode", "task", "shortest_prompt", "prompt_count", "prompts"),
+        lambda v: not asks_for_values(v["delta_mode"]) or not _has_end(v),
+        "no critic is asked what a response that was cut off is worth",
     ),
     Dead(
         "value_coefficient",
@@ -160,7 +179,7 @@ DEAD = (
     ),
     Dead(
         "when_unfilled",
-        ("drop_zero_variance_groups", "resampling_rounds"),
+        ("drop_zero_variance_groups",),
         lambda v: not v["drop_zero_variance_groups"],
         "no group is dropped",
     ),

@@ -137,6 +137,35 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(tmp_path, keys, after, untouche
     assert broken.curves_file.read_bytes() == whole.curves_file.read_bytes()
 
 
+FAMILY = {
+    "delta_mode": "gae",
+    "critic": "shared",
+    "warm_start": {"epochs": 2},
+    "kl_target": 0.1,
+    "old_kl_coefficient": 0.1,
+    "old_kl_target": 0.01,
+    "rollout_reuse": 3,
+    "drop_zero_variance_groups": True,
+    "resampling_rounds": 1,
+    "num_responses": 2,
+}
+"""All that a state may hold beside a policy."""
+
+
+@pytest.mark.parametrize(
+    "keys", [FAMILY, {"delta_mode": "old_policy_baseline", "seeds": 2}], ids=["critic", "previous"]
+)
+def test_what_a_state_holds_beside_its_policy_survives_a_stop_and_becoming_longer(tmp_path, keys, untouched):
+    whole = untouched(**keys)
+    for after in (2, 6):
+        broken = stopped(tmp_path / f"{after}", after, **keys)
+        resumed(broken)
+        assert same(whole, broken)
+    short = trained(tmp_path / "short", **keys | {"epochs": 5})
+    resumed(short, "epochs=9")
+    assert same(whole, short)
+
+
 def test_a_stopped_run_goes_on_to_the_same_picture(tmp_path, monkeypatch):
     monkeypatch.setattr(notebook, "draw", draw)
     whole, broken = trained(tmp_path / "whole"), stopped(tmp_path / "broken", 4)

@@ -26,7 +26,7 @@ class WarmStart(BaseModel):
     learning_rate: Positive = 1e-3
     """Their size."""
     prompts: Count | None = None
-    """Prompts of each step; all unless it says otherwise."""
+    """Prompts of each step, drawn from `prompts_seed`; all unless it says otherwise."""
 
 
 class Config(BaseModel):
@@ -51,7 +51,7 @@ class Config(BaseModel):
     prompts_per_epoch: Count | None = None
     """How many of the prompts an epoch draws; all of them unless it says otherwise."""
     prompts_seed: Seed = 0
-    """What generated prompts and the draws of `prompts_per_epoch` come from, the same for every run."""
+    """What generated prompts and an epoch's or a warm start's draws of them come from, the same for every run."""
     policy: str = "positional"
     """What is trained."""
     init_from: str | None = None
@@ -111,13 +111,13 @@ class Config(BaseModel):
     num_responses: Count = 10
     """Responses sampled for each prompt: its group."""
     drop_zero_variance_groups: bool = False
-    """Whether groups whose rewards are all equal are left out of the loss."""
+    """Whether groups whose rewards, as the delta mode sees them, are all equal are left out of the loss."""
     resampling_rounds: Whole = 0
-    """How often at most an epoch samples again to replace groups that were dropped."""
+    """How often at most an epoch samples again, on other prompts if it draws some, to replace dropped groups."""
     when_unfilled: Literal["fewer", "fill"] = "fewer"
     """After the last round: train on the groups there are, or fill up with groups that would be dropped."""
     micro_batch: Count | None = None
-    """Prompts whose gradient is worked out at once: less memory, and the same gradient. All unless it says so."""
+    """Prompts, at most, whose gradient is worked out at once: less memory, and the same gradient. All where null."""
     optimizer: str = "adam"
     """What turns gradients into steps."""
     learning_rate: Positive = 1e-3

@@ -1,14 +1,15 @@
 """A sweep that has been read, and the layers of its cells.
 
 From low to high, each winning over those before: the base's layers, what the sweep's file fixes, swept values, what the
-command line fixes, swept numbers that decide whether other keys turn anything, swept words. No key is both swept and
-fixed by the command line, so the last two take nothing from it. They are above the rest for the sake of levels: a knob
+command line fixes, swept numbers that decide whether other keys turn anything, swept words, those that may turn nothing
+themselves (a critic's) below the others. No key is both swept and fixed by the command line, so the last ones take
+nothing from it. They are above the rest for the sake of levels: a knob
 that is dead in a cell is an error where it was written at least as high as what makes it dead. A grid over `loss_mode`
 has cells in which `clip_epsilon` turns nothing, be it from the base, swept, or typed; there it is dropped with a note.
 Cells that become the same experiment by that are found by the ids of their resolved configs and run once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from pgrl_cli.config.sweep_texts import label_of, plain
 from pgrl_cli.config.sweep_values import Swept
 from pgrl_cli.config.sweep_words import Metric
 
-WORDS = {*LISTS.values(), "kl_average"} - {"reward_fn"}
+WORDS = {*LISTS.values(), "kl_average", "critic_optimizer"} - {"reward_fn"}
 """Keys that name functions with knobs."""
 NUMBERS = {
     "clip_high",
@@ -34,29 +35,30 @@ NUMBERS = {
     "prompts_per_epoch",
     "reward_fn",
     "shortest_prompt",
+    "warm_start",
 }
 """Other keys whose values decide whether some key turns anything."""
 MORTAL = {
-    "critic",
-    "critic_learning_rate",
-    "critic_optimizer",
-    "entropy_decay",
-    "kl_placement",
-    "learning_rate",
-    "learning_rate_decay",
-    "learning_rate_warmup",
-    "max_gradient_norm",
-    "old_kl_target",
-    "prompts_seed",
-    "resampling_rounds",
-    "reward_timeout",
-    "truncation",
-    "value_clip",
-    "value_coefficient",
-    "value_target",
-    "when_unfilled",
+    "critic": {"delta_mode"},
+    "critic_learning_rate": {"delta_mode"},
+    "critic_optimizer": {"delta_mode"},
+    "entropy_decay": {"entropy_coefficient"},
+    "kl_placement": {"kl_coefficient"},
+    "learning_rate": {"optimizer"},
+    "learning_rate_decay": {"optimizer", "delta_mode"},
+    "learning_rate_warmup": {"optimizer", "delta_mode"},
+    "max_gradient_norm": {"optimizer", "delta_mode"},
+    "old_kl_target": {"old_kl_coefficient"},
+    "prompts_seed": {"prompt_count", "prompts", "prompts_per_epoch", "task", "warm_start"},
+    "resampling_rounds": {"drop_zero_variance_groups"},
+    "reward_timeout": {"reward_fn"},
+    "truncation": {"delta_mode", "task", "shortest_prompt", "prompt_count", "prompts"},
+    "value_clip": {"delta_mode"},
+    "value_coefficient": {"delta_mode", "critic"},
+    "value_target": {"delta_mode"},
+    "when_unfilled": {"drop_zero_variance_groups"},
 }
-"""Keys of every config that may turn nothing; knobs may, too."""
+"""Keys of every config that may turn nothing, and the keys whose values decide it; knobs may turn nothing, too."""
 RIVALS = {"seed": "seeds", "seeds": "seed"}
 """Keys of which the higher layer's is meant."""
 
@@ -140,14 +142,12 @@ class Spec:
         return {**head, **fixed, "metric": metric, "launcher": self.launcher}
 
     def _cell(self, swept: Mapping[str, Entry], lower: Sequence[dict[str, Entry]], typed: dict[str, Entry]) -> Cell:
-        values: dict[str, Entry] = {}
-        numbers: dict[str, Entry] = {}
-        words: dict[str, Entry] = {}
+        floors: list[dict[str, Entry]] = [{}, {}, {}, {}]
         for key, entry in swept.items():
-            (words if key in WORDS else numbers if key.partition(".")[0] in NUMBERS else values)[key] = entry
+            floors[_floor(key)][key] = entry
         level = len(lower)
-        layers = [*lower, _levelled(values, level), typed]
-        layers += [_levelled(numbers, level + 2), _levelled(words, level + 3)]
+        layers = [*lower, _levelled(floors[0], level), typed]
+        layers += [_levelled(floor, level + 1 + above) for above, floor in enumerate(floors) if above > 0]
         of_cell = Layers(self.name, self.file, layers, list(self.overrides), list(self.below.problems))
         return Cell({key: plain(entry.value) for key, entry in swept.items()}, of_cell)
 
@@ -156,12 +156,12 @@ class Spec:
         whole = {key: entry for key, entry in self.typed.items() if "." not in key}
         fixed, typed = _portable(self.fixed), _portable(whole)
         layers = [_portable(layer) for layer in self.below.layers]
-        if typed.keys() & (WORDS | NUMBERS):
-            layers.append({key: fixed.pop(key) for key in list(fixed) if _may_die(key)})
+        if dying := [key for key in fixed if _may_die(key, typed)]:
+            layers.append({key: fixed.pop(key) for key in dying})
         _lay_over(fixed, typed)
         chain: list[dict[str, Any]] = []
         for layer in layers:
-            if chain and not (layer.keys() & (WORDS | NUMBERS) and any(map(_may_die, chain[-1]))):
+            if chain and not any(_may_die(key, layer) for key in chain[-1]):
                 _lay_over(chain[-1], layer)
             elif layer:
                 chain.append(layer)
@@ -180,8 +180,18 @@ def _levelled(layer: Mapping[str, Entry], level: int) -> dict[str, Entry]:
     return {key: replace(entry, level=level) for key, entry in layer.items() if key != "name"}
 
 
-def _may_die(key: str) -> bool:
-    return key in MORTAL or key not in KEYS
+def _floor(key: str) -> int:
+    """How high a swept key stands: the higher, the more it decides about others."""
+    if key in WORDS:
+        return 2 if key in MORTAL else 3
+    return 1 if key.partition(".")[0] in NUMBERS else 0
+
+
+def _may_die(key: str, by: Collection[str]) -> bool:
+    """Whether one of the keys `by` may leave a key with nothing to turn."""
+    if key not in KEYS:
+        return not (WORDS | NUMBERS).isdisjoint(by)
+    return not MORTAL.get(key, set()).isdisjoint(by)
 
 
 def _lay_over(lower: dict[str, Any], higher: Mapping[str, Any]) -> None:

@@ -30,13 +30,18 @@ def adapted(coefficient: Tensor, kl: Tensor, *, old_kl_target: Positive | Tensor
 
 
 def steered(
-    coefficient: Tensor, kl: Tensor, *, kl_target: Positive | Tensor, kl_horizon: Positive | Tensor, responses: int
+    coefficient: Tensor,
+    kl: Tensor,
+    *,
+    kl_target: Positive | Tensor,
+    kl_horizon: Positive | Tensor,
+    responses: int | Tensor,
 ) -> Tensor:
     """RLHF's controller: times 1 + clip(KL / target - 1, -0.2, 0.2) * responses / horizon.
 
     Ziegler et al., 2019, "Fine-tuning language models from human preferences", section 2.2; kl is KL(policy ||
-    reference) of whole responses, and responses is how many an epoch samples in each run. Where those are more than
-    2.5 horizons, the factor is held between 1/2 and 2: from 5 on it could reach 0.
+    reference) of whole responses, and responses, a number or [...], is how many an epoch samples in each run. Where
+    those are more than 2.5 horizons, the factor is held between 1/2 and 2: from 5 on it could reach 0.
     """
     off = (kl / column(kl_target, axes=0) - 1).clamp(-STRONGEST, STRONGEST)
     factor = (1 + off * (responses / column(kl_horizon, axes=0))).clamp(0.5, 2.0)

@@ -1,7 +1,7 @@
 """Why a gradient has no finite norm: which term of the objective is to blame, at which step, and made of what."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,27 +19,37 @@ class Fault(NamedTuple):
     told: str
     """The term and its values, in words."""
     spoilt: bool
-    """Whether the policy itself is no longer finite: no skipping of steps helps then."""
+    """Whether the policy itself, or its critic, is no longer finite: no skipping of steps helps then."""
 
 
 @torch.no_grad()
 def fault(parts: Parts, state: State, rollout: Rollout, objective: Objective, norm: Tensor, run: int | None) -> Fault:
-    """What is not finite of a run of a stack, or alone: the policy, else the first on the way to the gradient."""
-    own = {name: _of(tensor, run, name) for name, tensor in rollout.items()} | {
-        "log_probs": _of(objective.log_probs, run)
-    }
+    """What is not finite of a run of a stack, or alone: the policy, its critic, or what comes next on the way."""
+    own: dict[str, Any] = {name: _of(tensor, run, name) for name, tensor in rollout.items()}
+    own |= {"log_probs": _of(objective.log_probs, run), "mask": own.get("mask")}  # an equation may ask for it
     knobs = {name: _of(value, run) if isinstance(value, Tensor) else value for name, value in parts.knobs.items()}
     if not _finite(own["log_probs"]):
         parameters = _range(_of(state.parameters, run))
         told = f"the policy is not finite: its log-probs are {_range(own['log_probs'])}, of parameters {parameters}"
         return Fault(told, True)
-    kl = None if objective.kl is None else _of(objective.kl, run)
-    return Fault(_told(parts, own, kl, _of(objective.entropies, run), knobs, _of(norm, run)), False)
+    if "values" in own and not _finite(own["values"]):
+        return Fault(f"{_critic(state, run)}: its values are {_range(own['values'])}", True)
+    if state.learner is not None:
+        values = state.learner.critic.values(state.policy, rollout["prompts"], rollout["responses"])
+        own["now"] = _of(values, run)[..., :-1]
+    terms = {name: _of(each, run) for name, each in objective._asdict().items() if each is not None}
+    told = _told(parts, own, objective._replace(**terms), knobs, _of(norm, run))
+    spoilt = state.learner is not None and not _finite(_of(state.learner.parameters, run))
+    return Fault(f"{_critic(state, run)}; {told}" if spoilt else told, spoilt)
 
 
-def _told(
-    parts: Parts, own: Rollout, kl: Tensor | None, entropies: Tensor, knobs: Mapping[str, object], norm: Tensor
-) -> str:
+def _critic(state: State, run: int | None) -> str:
+    assert state.learner is not None
+    return f"the critic is not finite, of parameters {_range(_of(state.learner.parameters, run))}"
+
+
+def _told(parts: Parts, own: Mapping[str, Any], objective: Objective, knobs: Mapping[str, object], norm: Tensor) -> str:
+    kl, old_kl, value_loss, entropies = objective.kl, objective.old_kl, objective.value_loss, objective.entropies
     rewards, shaped, advantages = own["task_rewards"], own["rewards"], own["advantages"]
     log_probs = own["log_probs"]
     if not _finite(rewards):
@@ -49,7 +59,7 @@ def _told(
         return f"the shaped reward is not finite: {_range(shaped)}, of rewards {_range(rewards)}{pulled}"
     if not _finite(advantages):
         return f"the advantages are not finite: {_range(advantages)}, of rewards {_range(shaped)}"
-    mask = own.get("mask")
+    mask = own["mask"]
     losses = apply(parts.loss, own, knobs)
     policy_loss = apply(parts.average, {"values": losses, "mask": mask}, knobs)
     moved = log_probs - own["old_log_probs"]
@@ -59,11 +69,19 @@ def _told(
     if kl is not None and not _finite(kl):
         apart = log_probs - own["reference_log_probs"]
         return f"the KL is {kl.item():g}: log-ratios to the reference {_range(apart)}"
+    if old_kl is not None and not _finite(old_kl):
+        return f"the KL(old || policy) is {old_kl.item():g}: log-ratios to the old policy {_range(moved)}"
+    if value_loss is not None and not _finite(value_loss):
+        return (
+            f"the critic's loss is {value_loss.item():g}: values {_range(own['now'])}, targets {_range(own['targets'])}"
+        )
     entropy = token_mean(entropies.expand(log_probs.shape), mask)
     if not _finite(entropy):
         return f"the entropy is {entropy.item():g}: of tokens {_range(entropies)}"
     terms = [f"policy loss {policy_loss.item():g}"]
     terms += [] if kl is None else [f"{_weight(knobs, 'kl_coefficient')} times the KL {kl.item():g}"]
+    terms += [] if old_kl is None else [f"{_weight(knobs, 'old_kl_coefficient')} times KL(old || policy) {old_kl:g}"]
+    terms += [] if value_loss is None else [f"the critic's loss {value_loss:g}"]
     terms.append(f"{_weight(knobs, 'entropy_coefficient')} times the entropy {entropy.item():g}")
     return f"the gradient's norm is {norm.item():g}, though its terms are finite: {', '.join(terms)}"
 

@@ -16,6 +16,7 @@ def group_measures(rollout: Rollout, sampled: Tensor | None = None) -> Measures:
     equal = rewards.amax(dim=-1) == rewards.amin(dim=-1)
     mask = rollout.get("mask")
     lengths = torch.full_like(rewards, rollout["responses"].shape[-1]) if mask is None else mask.sum(dim=-1)
+    kl = rollout.get("reward_kl", rollout.get("sampled_kl"))
     alone = rewards.shape[-1] == 1  # a group of one has no spread
     return {
         "mean_reward": _mean(rewards, sampled),
@@ -23,6 +24,7 @@ def group_measures(rollout: Rollout, sampled: Tensor | None = None) -> Measures:
         "zero_variance_groups": _mean(equal.to(rewards.dtype).unsqueeze(-1), sampled),
         "reward_std": None if alone else _mean(rewards.std(dim=-1, keepdim=True), sampled),
         "response_length": _mean(lengths.to(rewards.dtype), sampled),
+        **({} if kl is None else {"kl_at_sampling": _mean(kl, sampled)}),
         **{name: _mean(rollout[name], sampled) for name in rollout if name.startswith("reward/")},
     }
 

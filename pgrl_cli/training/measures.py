@@ -5,6 +5,7 @@ optimizer step (and run), taken at the parameters before that step.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ from pgrl_cli.policies.policy import Policy
 from pgrl_cli.registry import Function, apply, cut_off
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.training.expectations import expected_zero_variance_groups
-from pgrl_cli.training.group_measures import GROUPS, Measures, group_measures
+from pgrl_cli.training.group_measures import Measures, group_measures
 from pgrl_cli.training.natural import mean_kl
 from pgrl_cli.training.objectives import Objective
 from pgrl_cli.training.parts import Number, Parts, State
@@ -51,6 +52,8 @@ EVALUATED = (
 """Measures of the policy that an epoch leaves: null but in the last line of an epoch in which they were measured."""
 IN_DOUBLE = ("exact_match", "held_out_exact_match")
 """Measures that are float64 whatever the dtype of the policy."""
+MAY_BE_UNKNOWN = ("explained_variance",)
+"""Measures that are NaN where there is nothing to measure."""
 NOT_OF_OWN_REWARDS = ("expected_zero_variance_groups",)
 """Measures that ask what every response there is earns: null where a reward is the user's own."""
 MANY_TOKENS = 10_000
@@ -61,12 +64,10 @@ MANY_TOKENS = 10_000
 def measured(parts: Parts, state: State, rollout: Rollout, taken: Sequence[Step]) -> Measures:
     """The measures of an epoch by the names of `metrics.jsonl`; None where one was not computed."""
     steps = [step.objective for step in taken]
-    kl = None
-    if "reward_kl" in rollout:
-        kl = rollout["reward_kl"].mean(dim=GROUPS)
-    elif steps[0].kl is not None:
+    groups = groups_of(rollout)
+    kl = groups["kl_at_sampling"] if "reward_kl" in rollout else None
+    if steps[0].kl is not None:
         kl = torch.stack([step.kl for step in steps if step.kl is not None])
-    groups = _groups(rollout)
     measures: Measures = {
         "loss": torch.stack([step.loss.detach() for step in steps]),
         "mean_reward": groups["mean_reward"],
@@ -85,7 +86,7 @@ def measured(parts: Parts, state: State, rollout: Rollout, taken: Sequence[Step]
     return measures | _of_the_critic(rollout, steps) | _of_moves(parts, state, taken)
 
 
-def _groups(rollout: Rollout) -> Measures:
+def groups_of(rollout: Rollout) -> Measures:
     """What the groups are like that were sampled, also those that were dropped."""
     known = {name.removeprefix("group/"): value for name, value in rollout.items() if name.startswith("group/")}
     return {"reward_std": None} | known if known else group_measures(rollout)
@@ -133,7 +134,8 @@ def measured_for(config: Config, names: Iterable[str]) -> list[str]:
     """Of a stack's measures those that a config has alone: components of the reward are its own, in its order."""
     weights = config.weights()
     components = [f"reward/{name}" for name in weights] if len(weights) > 1 else []
-    return [name for name in names if not name.startswith("reward/")] + components
+    foreign = {"old_kl"} if config.old_kl_coefficient == 0 else set()  # a neighbour's may pull
+    return [name for name in names if not name.startswith("reward/") and name not in foreign] + components
 
 
 def ratio_measures(rollout: Rollout, log_probs: Tensor) -> Measures:
@@ -152,7 +154,10 @@ def ratio_measures(rollout: Rollout, log_probs: Tensor) -> Measures:
     if mask is not None:
         ratios = masked(ratios, mask.expand(log_probs.shape).flatten(-3))
     tokens = log_probs.shape[-3:].numel() if mask is None else mask.sum(dim=TOKENS)
-    effective = ratios.sum(dim=-1).square() / (tokens * torch.linalg.vector_norm(ratios, dim=-1).square())
+    squares = tokens * torch.linalg.vector_norm(ratios, dim=-1).square()
+    effective = ratios.sum(dim=-1).square() / squares
+    if mask is not None:
+        effective = torch.where(squares == 0, 0.0, effective)  # nothing counts where all groups were dropped
     return {
         "ratio_max": ratios.amax(dim=-1) if mask is not None else bounded(farthest).exp(),
         "effective_sample_size": effective.clamp(max=1),
@@ -168,8 +173,9 @@ def clip_fraction(loss: Function, knobs: Mapping[str, Number], rollout: Rollout,
     which = cut_off(loss)
     if which is None:
         return None
-    cut = apply(which, rollout | {"log_probs": log_probs}, knobs)
-    return token_mean(cut.to(log_probs.dtype), rollout.get("mask"))
+    mask = rollout.get("mask")
+    tensors: dict[str, Any] = {**rollout, "log_probs": log_probs, "mask": mask}  # an equation may ask for it
+    return token_mean(apply(which, tensors, knobs).to(log_probs.dtype), mask)
 
 
 def exact_match(task: Task, policy: Policy, prompts: Tensor) -> Tensor | None:

@@ -42,11 +42,11 @@ def _of_runs(knobs: Mapping[str, Number], runs: slice) -> dict[str, Number]:
 
 
 @torch.no_grad()
-def follow(parts: Parts, state: State, kl: Tensor | None, old_kl: Tensor | None, responses: int) -> None:
+def follow(parts: Parts, state: State, kl: Tensor | None, old_kl: Tensor | None, responses: int | Tensor) -> None:
     """Lead the coefficients to the next epoch's.
 
-    kl [...] of whole responses to the reference, old_kl [...] of what the epoch's steps have moved, in nats; responses
-    is how many each run has sampled.
+    kl [...] of whole responses to the reference, at sampling, none where none was sampled; old_kl [...], per token, of
+    what the epoch's steps have moved; both in nats. responses is how many each run has sampled, one number or [...].
     """
     now = state.coefficients
     if "kl_coefficient" in now and kl is not None:
@@ -61,12 +61,14 @@ def follow(parts: Parts, state: State, kl: Tensor | None, old_kl: Tensor | None,
 
 @torch.no_grad()
 def look_back(parts: Parts, state: State, rollout: Rollout) -> None:
-    """Let the delta modes that remember rewards see an epoch's."""
+    """Let the delta modes that remember rewards see an epoch's; of one that has dropped groups, the mean of all."""
     assert state.past_mean is not None
+    dropped = rollout.get("group/shaped_reward")
+    rewards = rollout["rewards"] if dropped is None else dropped[..., None, None]
     for share in parts.shares:
         update = remembered(share.advantage)
         if update is None:
             continue
         runs = share.runs if parts.stacked else ...
-        seen = {"past_mean": state.past_mean[runs], "rewards": rollout["rewards"][runs]}
+        seen = {"past_mean": state.past_mean[runs], "rewards": rewards[runs]}
         state.past_mean[runs] = apply(update, seen, share.knobs)

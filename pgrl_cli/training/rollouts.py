@@ -13,6 +13,7 @@ from pgrl_cli.training.scoring import OF_ALL_RUNS, Rollout, Sampler, described, 
 
 __all__ = ["Failures", "Rollout", "collect", "taken_up"]
 
+SAMPLED = "group/sampled_responses"
 Failures = dict[int, RewardError]
 """Why a share of a stack could not be scored, by its index."""
 
@@ -38,6 +39,8 @@ def taken_up(parts: Parts, config: Config, state: State) -> Rollout:
     rollout = dict(state.rollout)
     if state.reference is not None:
         rollout |= under_reference(parts, state.reference, rollout)
+    if SAMPLED in rollout:
+        rollout[SAMPLED] = torch.zeros_like(rollout[SAMPLED])  # nothing was sampled for it
     return rollout
 
 

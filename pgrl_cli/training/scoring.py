@@ -25,7 +25,8 @@ prompts [prompt token], and places [prompt], which of the task's they are, where
 responses, old_log_probs, reference_log_probs, advantages [... prompt response token], and mask where not all tokens
 count; reference_vocab_log_probs, old_vocab_log_probs [... prompt response token vocab] where something asks for them;
 task_rewards (the task's), `reward/NAME` (its components), rewards (shaped: what the delta mode sees) and, where the KL
-is taken from the reward, reward_kl [... prompt response], and token_kl, its parts [... prompt response token];
+is taken from the reward, reward_kl [... prompt response], and token_kl, its parts [... prompt response token]; where
+the loss has it and its coefficient follows a target, sampled_kl [... prompt response], of each response at sampling;
 with a critic its values [... prompt response token+1], 0 behind an end, and their targets [... prompt response token].
 Where groups were dropped, `group/NAME` [...] says what all groups that were sampled are like.
 """
@@ -55,8 +56,8 @@ def described(parts: Parts, config: Config, sampler: Sampler, prompts: Tensor, r
         rollout["old_vocab_log_probs"] = vocab_log_probs
     if sampler.reference is not None:
         rollout |= under_reference(parts, sampler.reference, rollout)
-        if config.kl_placement == "reward":
-            rollout |= _taken_from_the_reward(parts, config, sampler, rollout, vocab_log_probs)
+        if config.kl_placement == "reward" or config.kl_target is not None:
+            rollout |= _kl_at_sampling(parts, config, sampler, rollout, vocab_log_probs)
     return rollout
 
 
@@ -69,10 +70,10 @@ def under_reference(parts: Parts, reference: Policy, rollout: Rollout) -> Rollou
     return found
 
 
-def _taken_from_the_reward(
+def _kl_at_sampling(
     parts: Parts, config: Config, sampler: Sampler, rollout: Rollout, vocab_log_probs: Tensor
 ) -> Rollout:
-    """The estimate of the KL at sampling: reward_kl of each response, and token_kl, which adds up to it."""
+    """The KL's estimate at sampling: reward_kl of each response and token_kl, which adds up to it, or sampled_kl."""
     mask = rollout.get("mask")
     tensors = rollout | {"log_probs": rollout["old_log_probs"], "vocab_log_probs": vocab_log_probs}
     if config.kl_level == "sequence":
@@ -80,7 +81,8 @@ def _taken_from_the_reward(
         token_kl = by_token(kl.squeeze(-1), rollout["responses"], mask)
     else:
         token_kl = masked(apply(parts.divergence, tensors, sampler.knobs), mask).expand(rollout["responses"].shape)
-    return {"reward_kl": token_kl.sum(dim=-1), "token_kl": token_kl}
+    whole = token_kl.sum(dim=-1)
+    return {"reward_kl": whole, "token_kl": token_kl} if config.kl_placement == "reward" else {"sampled_kl": whole}
 
 
 def whole_responses(tensors: Rollout) -> Rollout:

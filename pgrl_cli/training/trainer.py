@@ -19,7 +19,15 @@ from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import frozen_copy
 from pgrl_cli.training.faults import Fault
 from pgrl_cli.training.group_measures import Measures
-from pgrl_cli.training.measures import NOT_OF_OWN_REWARDS, evaluated, is_due, measured, measured_for
+from pgrl_cli.training.measures import (
+    MAY_BE_UNKNOWN,
+    NOT_OF_OWN_REWARDS,
+    evaluated,
+    groups_of,
+    is_due,
+    measured,
+    measured_for,
+)
 from pgrl_cli.training.memory import follow, following, look_back
 from pgrl_cli.training.parts import Parts, State
 from pgrl_cli.training.rollouts import Failures, Rollout, collect, taken_up
@@ -65,7 +73,8 @@ class Record:
     def doubtful(self) -> tuple[str, ...]:
         """The measures that are somewhere no finite number."""
         every = (self.numbers | self.last_numbers).items()
-        return tuple(name for name, array in every if array is not None and not np.isfinite(array).all())
+        numbers = [(name, array) for name, array in every if array is not None and name not in MAY_BE_UNKNOWN]
+        return tuple(name for name, array in numbers if not np.isfinite(array).all())
 
     def rows(self, config: Config, runs: Runs = None, alive: np.ndarray | None = None) -> Iterator[dict[str, Any]]:
         """The lines of metrics.jsonl of a config whose runs these are, as if it had trained alone.
@@ -75,9 +84,8 @@ class Record:
         """
         spoilt = None if alive is None or alive.all() else ~alive
         arrays = {name: of_runs(self.numbers[name], runs, spoilt) for name in measured_for(config, self.numbers)}
-        for name, weight in (("kl", config.kl_coefficient), ("old_kl", config.old_kl_coefficient)):
-            if weight == 0 and name in arrays:
-                arrays[name] = None  # a neighbour's may pull
+        if config.kl_coefficient == 0:
+            arrays["kl"] = None  # a neighbour's may pull
         last = {name: of_runs(array, runs, spoilt) for name, array in self.last_numbers.items()}
         if config.sources:
             last |= dict.fromkeys(NOT_OF_OWN_REWARDS)  # a neighbour's may be known
@@ -130,7 +138,7 @@ def _epoch(parts: Parts, config: Config, state: State) -> Record:
     ended = time.perf_counter()
     measures = measured(parts, state, rollout, taken)
     evaluation = evaluated(parts, config, state, rollout, old)
-    _remember(parts, config, state, rollout, measures, evaluation, before)
+    _remember(parts, config, state, rollout, evaluation, before)
     seconds = {"rollout": sampled - started, "steps": ended - sampled, "measures": time.perf_counter() - ended}
     state.epoch += 1
     numbers = range(state.steps - config.steps_per_epoch, state.steps)
@@ -163,15 +171,15 @@ def _remember(
     config: Config,
     state: State,
     rollout: Rollout,
-    measures: Measures,
     evaluation: Measures,
     before: Policy | None,
 ) -> None:
     """What later epochs need of this one; nothing of it may change before its steps are taken."""
     reused = _reuses(config, state)
-    responses = rollout["rewards"].shape[-2:].numel()
-    kl = measures["kl"]
-    at_sampling = kl if kl is None or kl.ndim == state.parameters.ndim - 1 else kl[0]
+    groups = groups_of(rollout)
+    sampled = groups.get("sampled_responses")
+    responses = rollout["rewards"].shape[-2:].numel() if sampled is None else sampled
+    at_sampling = None if reused else groups.get("kl_at_sampling")
     follow(parts, state, at_sampling, evaluation["epoch_kl"], responses)
     if state.past_mean is not None and not reused:
         look_back(parts, state, rollout)

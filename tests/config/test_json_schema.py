@@ -56,6 +56,9 @@ def test_a_key_that_names_a_function_lists_its_words(key: str) -> None:
         "prompts: [[1, 2], [3, 4]]\nprompts_per_epoch: null\n",
         "loss_mode: clipped\nclip_low: null\nclip_high: 0.2\ndual_clip: 3\n",
         "kl_estimator: null\n",
+        "warm_start: null\n",
+        "warm_start: {epochs: 2, prompts: 1}\n",
+        "delta_mode: gae\ncritic: null\nvalue_clip: 1\n",
     ],
 )
 def test_what_resolves_is_valid(resolved: Callable[..., Any], text: str) -> None:
@@ -95,6 +98,10 @@ def test_what_resolves_is_valid(resolved: Callable[..., Any], text: str) -> None
         "loss_mode: clipped\nclip_low: -1\n",
         "dtype: float16\n",
         "base: 5\n",
+        "warm_start: {epochs: 0}\n",
+        "warm_start: {learning_rate: 1}\n",
+        "warm_start: {epochs: 1, epoch: 1}\n",
+        "delta_mode: gae\ncritic: alone\n",
     ],
 )
 def test_what_is_refused_by_its_kind_is_invalid(problems: Callable[..., list[str]], text: str) -> None:

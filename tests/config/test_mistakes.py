@@ -17,7 +17,8 @@ Problems = Callable[..., list[str]]
 WHOLE = "expected a whole number from 1"
 DELTAS = (
     "possible: rewards, centered_rewards, normalized_rewards, max_rewards, leave_one_out_rewards, optimal_baseline, "
-    "true_value_baseline"
+    "true_value_baseline, moving_average_baseline, old_policy_baseline, greedy_baseline, batch_normalized_rewards, "
+    "reward_to_go, n_step, gae, process_rewards"
 )
 REWARDS = "possible: sort_inclusion_ordering_reward, sort_distance_reward, sort_exact_reward, or a function of your own"
 
@@ -44,11 +45,11 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     ),
     "a loss mode that is nothing": (
         "seed: 1\nloss_mode: ppo\n",
-        ["mine.yaml:2: loss_mode: came 'ppo' (text); possible: naive, unclipped, clipped."],
+        ["mine.yaml:2: loss_mode: came 'ppo' (text); possible: naive, unclipped, clipped, sequence_clipped, "],
     ),
     "a number for a word": (
         "optimizer: 5\n",
-        ["mine.yaml:1: optimizer: came 5; possible: adam, adamw, sgd."],
+        ["mine.yaml:1: optimizer: came 5; possible: adam, adamw, sgd, trpo."],
     ),
     "a list for a word": (
         "average: [token_mean]\n",
@@ -202,7 +203,10 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     ),
     "a knob of another loss": (
         "loss_mode: naive\nclip_epsilon: 0.1\n",
-        ["mine.yaml:2: clip_epsilon turns nothing here: it belongs to loss_mode: clipped, but here loss_mode is naive"],
+        [
+            "mine.yaml:2: clip_epsilon turns nothing here: it belongs to loss_mode: clipped, sequence_clipped, "
+            "but here loss_mode is naive"
+        ],
     ),
     "listed and generated prompts": (
         "prompt_count: 5\nprompts: [[1]]\n",
@@ -333,13 +337,16 @@ def test_the_keys_that_may_be_null_are_those_that_the_next_test_takes() -> None:
 
 ALIVE = {
     "held_out_count": "prompt_count: 5\n",
-    "shortest_prompt": "prompt_count: 5\n",
-    "max_response_tokens": "task: copy\n",
-    "overlong_margin": "task: copy\nreward_fn: overlong_penalty\n",
     "seeds": "epochs: 1\n",
     "log_seeds": "seeds: 2\n",
+    "value_clip": "delta_mode: gae\n",
+    "old_kl_target": "old_kl_coefficient: 0.1\n",
+    "max_response_tokens": "task: addition\n",
+    "overlong_margin": "task: addition\nreward_fn: overlong_penalty\n",
+    "shortest_prompt": "prompt_count: 5\n",
+    "importance_cap": "loss_mode: importance_sampled\n",
 }
-"""What must stand above a key, so that it turns something."""
+"""What lets a key live that may be null."""
 
 
 @pytest.mark.parametrize("key", NULLABLE)
@@ -347,8 +354,7 @@ def test_none_as_text_is_told_to_write_null(problems: Problems, key: str) -> Non
     alive = "loss_mode: clipped\n" if key in every_knob() and "loss_mode" in owners(key) else "seed: 1\n"
     alive = ALIVE.get(key, alive)
     (problem,) = problems(f"{alive}{key}: None\n")
-    line = 1 + len(alive.splitlines())
-    assert problem.startswith(f"mine.yaml:{line}: {key}: came 'None'")
+    assert problem.startswith(f"mine.yaml:{1 + len(alive.splitlines())}: {key}: came 'None'")
     assert "write null" in problem.lower()
 
 
@@ -385,11 +391,24 @@ def test_a_mode_that_compares_responses_refuses_a_group_of_one_and_says_why(prob
     assert problem == f"mine.yaml:2: {told}"
 
 
+ONE = torch.ones(1, 1, 1, dtype=torch.float64)
+A_GROUP_OF_ONE = {
+    "rewards": 2 * ONE[0],
+    "true_values": ONE[0, 0],
+    "past_mean": ONE[0, 0, 0],
+    "old_policy_rewards": ONE[0],
+    "greedy_rewards": ONE[0, 0],
+    "token_rewards": ONE,
+    "values": torch.zeros(1, 1, 2, dtype=torch.float64),
+}
+
+
 @pytest.mark.parametrize("mode", [mode for mode, delta in TABLES["delta_mode"].items() if smallest_group(delta) == 1])
-def test_a_mode_that_compares_nothing_takes_a_group_of_one(resolved: Resolve, mode: str) -> None:
+def test_a_mode_that_compares_nothing_in_a_group_takes_a_group_of_one(resolved: Resolve, mode: str) -> None:
     assert resolved(f"delta_mode: {mode}\nnum_responses: 1\n").config.num_responses == 1
-    tensors = {"rewards": torch.tensor([[2.0]]), "true_values": torch.tensor([2.0])}
-    assert apply(TABLES["delta_mode"][mode], tensors, {}).isfinite().all()
+    if mode == "batch_normalized_rewards":
+        return  # it compares with other prompts' responses
+    assert apply(TABLES["delta_mode"][mode], A_GROUP_OF_ONE, {}).isfinite().all()
 
 
 def test_several_modes_compare_responses() -> None:

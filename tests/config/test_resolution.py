@@ -104,9 +104,11 @@ def test_the_estimator_is_chosen_by_the_kls_place(resolved: Resolve, placement: 
 def test_what_is_written_holds_every_live_key_and_no_dead_one(resolved: Resolve) -> None:
     config = resolved("loss_mode: clipped\nclip_low: 0.1\n").config
     mapping = yaml12.read(written(config), "config.yaml")
-    live = {*KEYS, *knobs_of(mapping)} - {"entropy_decay", "prompts_seed", "log_seeds", "reward_timeout"}
-    live -= {"prompt_count", "prompt_length", "shortest_prompt", "held_out_count"}  # prompts are listed
-    live -= {"max_response_tokens", "overlong_margin"}  # no response ends early
+    live = {*KEYS, *knobs_of(config.settings)} - {"entropy_decay", "prompts_seed", "log_seeds", "reward_timeout"}
+    live -= {"prompt_count", "prompt_length", "held_out_count", "shortest_prompt"}  # prompts are listed
+    live -= {"max_response_tokens", "overlong_margin"}  # and no response has an end
+    live -= {"critic", "value_target", "value_clip", "value_coefficient", "truncation"}
+    live -= {"critic_optimizer", "critic_learning_rate", "old_kl_target", "resampling_rounds", "when_unfilled"}
     assert set(mapping) == live
     assert (mapping["clip_epsilon"], mapping["clip_low"], mapping["clip_high"]) == (0.2, 0.1, None)
     assert mapping["prompts"] == [[1, 0, 2], [3, 2, 4], [1, 2, 3]]
@@ -213,6 +215,29 @@ GOOD: dict[str, list[Any]] = {
     "entropy_coefficient": [0, 0.1],
     "entropy_decay": ["linear", "none"],
     "optimizer": list(TABLES["optimizer"]),
+    "critic": [None, "shared", "separate"],
+    "value_target": [None, *TABLES["value_target"]],
+    "critic_optimizer": [None, *TABLES["critic_optimizer"]],
+    "critic_learning_rate": [0.1],
+    "value_clip": [None, 0.5],
+    "value_coefficient": [0, 2],
+    "truncation": ["bootstrap", "end"],
+    "gae_lambda": [0, 0.5],
+    "discount": [0.5, 1],
+    "kl_level": ["token", "sequence"],
+    "kl_target": [None, 2],
+    "kl_horizon": [50],
+    "old_kl_coefficient": [0, 0.1],
+    "old_kl_target": [None, 0.01],
+    "rollout_reuse": [1, 3],
+    "drop_zero_variance_groups": [True, False],
+    "resampling_rounds": [0, 2],
+    "when_unfilled": ["fewer", "fill"],
+    "micro_batch": [None, 1, 9],
+    "learning_rate_warmup": [0, 3],
+    "max_gradient_norm": [None, 1],
+    "max_kl": [0.1],
+    "warm_start": [None, {"epochs": 2}, {"epochs": 1, "learning_rate": 1, "prompts": 1}],
     "momentum": [0, 0.9],
     "weight_decay": [0.1],
     "adam_beta1": [0.5],
@@ -232,6 +257,15 @@ DEPENDING = {
     "entropy_decay": ("entropy_coefficient", [0.1]),
     "prompt_length": ("prompt_count", [1, 5]),
     "held_out_count": ("prompt_count", [1, 5]),
+    **{key: ("delta_mode", ["gae", "n_step"]) for key in ("critic", "value_target", "critic_optimizer", "value_clip")},
+    "critic_learning_rate": ("delta_mode", ["gae"]),
+    "value_coefficient": ("critic", ["shared"]),
+    "gae_lambda": ("delta_mode", ["gae"]),
+    "discount": ("delta_mode", ["gae", "reward_to_go"]),
+    "old_kl_target": ("old_kl_coefficient", [0.1]),
+    "resampling_rounds": ("drop_zero_variance_groups", [True]),
+    "when_unfilled": ("drop_zero_variance_groups", [True]),
+    "max_kl": ("optimizer", ["trpo"]),
 }
 """Keys that live only beside certain others."""
 

@@ -11,6 +11,7 @@ from itertools import product
 
 import pytest
 import torch
+from policies.built import Uncriticized
 from torch import Tensor, nn
 from training.lecture import config
 
@@ -18,7 +19,6 @@ from pgrl_cli.assembly import assemble
 from pgrl_cli.diagnosis.population import enumerated
 from pgrl_cli.diagnosis.subject import Subject
 from pgrl_cli.equations.categorical import closed, inverse_cdf
-from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import frozen_copy
 from pgrl_cli.tasks.task import Task
 
@@ -30,16 +30,7 @@ def double(values):
     return torch.as_tensor(values, dtype=torch.float64).clone()
 
 
-class Uncriticised(Policy):
-    """A policy whose states no critic asks for."""
-
-    feature_size = 0
-
-    def features(self, prompts, responses):
-        raise NotImplementedError
-
-
-class Chain(Uncriticised):
+class Chain(Uncriticized):
     """Two tokens, the second of which depends on the first: first [... prompt vocab], second [... vocab vocab]."""
 
     def __init__(self, first, second, end=None):
@@ -123,7 +114,7 @@ def bandits(points=((9.0, 5.0, 5.0), (1.0, 0.0, 4.0)), seed=1, **keys):
     return replace(subject, policy=policy)
 
 
-class Bandit(Uncriticised):
+class Bandit(Uncriticized):
     """A free logit for each prompt and token, and one that all prompts share, so that prompts pull at each other."""
 
     def __init__(self, prompts, vocab):

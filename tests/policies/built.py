@@ -4,6 +4,7 @@ import torch
 
 from pgrl_cli import draws
 from pgrl_cli.policies import POLICIES
+from pgrl_cli.policies.policy import Policy
 from pgrl_cli.registry import apply
 from pgrl_cli.tasks.sorting import sorting
 
@@ -24,3 +25,14 @@ def built(name, task=TASK, seed=0, scattered=True, **knobs):
             for parameter in policy.parameters():
                 parameter += 0.5 * normals(*parameter.shape)
     return policy
+
+
+class Uncriticized(Policy):
+    """A policy of which no critic may ask anything."""
+
+    @property
+    def feature_size(self):
+        raise AssertionError("no critic was asked for")
+
+    def features(self, prompts, responses):
+        raise AssertionError("no critic was asked for")

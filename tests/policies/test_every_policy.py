@@ -1,4 +1,4 @@
-"""What holds for every policy: its three answers agree with each other, alone and side by side."""
+"""What holds for every policy: its answers agree with each other, alone and side by side."""
 
 import copy
 from itertools import product

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 
 from pgrl_cli.assembly import assemble
@@ -33,7 +34,18 @@ def same(ours, theirs):
     """Whether two values of a metric are the same number, or both missing."""
     if ours is None or theirs is None:
         return ours is theirs
+    if math.isnan(theirs):
+        return math.isnan(ours)
     return math.isclose(ours, theirs, rel_tol=SAME_WITHIN, abs_tol=SAME_WITHIN)
+
+
+def assert_same_rows(ours, theirs):
+    """That two runs, or two stacks, measured the same."""
+    for row, other in zip(ours, theirs, strict=True):
+        assert row.keys() == other.keys()
+        for name in other.keys() - {"nonfinite"}:
+            pair = np.array([row[name], other[name]], dtype=float)  # None becomes NaN
+            np.testing.assert_allclose(*pair, rtol=SAME_WITHIN, atol=SAME_WITHIN, err_msg=name)
 
 
 def assert_same_runs(together, alone, index, one):

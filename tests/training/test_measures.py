@@ -73,10 +73,12 @@ def share_by_loops(one, state):
         weight * reward(prompts, torch.tensor(every).expand(len(prompts), -1, -1))
         for reward, weight in parts.shares[0].rewards.values()
     )
-    tokens = state.policy.logits(prompts, None).softmax(dim=-1).squeeze(-3).tolist()
+    responses = torch.tensor(every).expand(len(prompts), -1, -1)
+    logits = state.policy.logits(prompts, responses).detach().expand(*responses.shape, -1)
+    tokens = logits.softmax(dim=-1).gather(-1, responses.unsqueeze(-1)).squeeze(-1).tolist()
     share = 0.0
     for paid, rows in zip(rewards.tolist(), tokens, strict=True):
-        chances = [math.prod(row[token] for row, token in zip(rows, response, strict=True)) for response in every]
+        chances = [math.prod(row) for row in rows]
         for group in product(range(len(every)), repeat=one.num_responses):
             if len({paid[member] for member in group}) == 1:
                 share += math.prod(chances[member] for member in group) / len(prompts)

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from policies.built import Uncriticized
 from torch import nn
 from training.lecture import config
 
@@ -7,15 +8,15 @@ from pgrl_cli.assembly import assemble
 from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.equations.divergences import DIVERGENCES
 from pgrl_cli.equations.losses import LOSSES
-from pgrl_cli.policies.policy import Policy
 from pgrl_cli.training.measures import measured
 from pgrl_cli.training.objectives import policy_gradient
+from pgrl_cli.training.steps import Step
 
 PROMPTS, RESPONSES, TOKENS, VOCAB = 2, 3, 4, 5
 MASK = torch.tensor([[[1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 1]], [[1, 1, 1, 0], [0, 0, 0, 0], [1, 1, 0, 0]]]).bool()
 
 
-class FreeLogits(Policy):
+class FreeLogits(Uncriticized):
     """A policy of as many parameters as there are logits: what a response's length does is seen at once."""
 
     def __init__(self):
@@ -29,6 +30,13 @@ class FreeLogits(Policy):
 
     def respond(self, prompts, uniforms):
         raise AssertionError("an objective must not sample")
+
+    @property
+    def feature_size(self):
+        raise AssertionError("there is no critic")
+
+    def features(self, prompts, responses):
+        raise AssertionError("there is no critic")
 
 
 def rollout(mask):
@@ -88,10 +96,10 @@ def test_a_mask_that_covers_everything_is_no_mask(words):
 
 def test_measures_are_over_the_tokens_that_count():
     one = config(loss_mode="clipped", clip_epsilon=0.2)
-    parts, _ = assemble([one])
+    parts, state = assemble([one])
     policy, tensors = FreeLogits(), rollout(MASK)
     step = policy_gradient(parts, one, policy, tensors, 0.0)
-    found = measured(parts, tensors, [step], [torch.tensor(0.0)])
+    found = measured(parts, state, tensors, [Step(step, torch.tensor(0.0), None)])
     log_probs = policy.vocab_log_probs(None, None).gather(-1, tensors["responses"].unsqueeze(-1)).squeeze(-1)
     ratios = (log_probs - tensors["old_log_probs"]).exp()[MASK]
     advantages = tensors["advantages"].expand(MASK.shape)[MASK]
@@ -106,11 +114,11 @@ def test_measures_are_over_the_tokens_that_count():
 
 def test_ratios_beyond_the_bound_are_counted():
     one = config(loss_mode="unclipped")
-    parts, _ = assemble([one])
+    parts, state = assemble([one])
     policy, tensors = FreeLogits(), rollout(MASK)
     tensors["old_log_probs"] = tensors["old_log_probs"].clone()
     tensors["old_log_probs"][0, 0, 0] = -90.0  # counts
     tensors["old_log_probs"][0, 0, 3] = -90.0  # is masked
     step = policy_gradient(parts, one, policy, tensors, 0.0)
     assert step.loss.isfinite()
-    assert measured(parts, tensors, [step], [torch.tensor(0.0)])["bounded_ratios"].item() == 1
+    assert measured(parts, state, tensors, [Step(step, torch.tensor(0.0), None)])["bounded_ratios"].item() == 1

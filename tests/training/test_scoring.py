@@ -43,20 +43,21 @@ def rollout_after(one, epochs=2):
     return parts, state, collect(parts, one, state)[0]
 
 
-def tokens_of(policy, prompts):
-    """The probability of each token [prompt token vocab] as lists: the policies here draw each on its own."""
-    return policy.logits(prompts, None).detach().softmax(dim=-1).squeeze(-3).tolist()
+def chances_of(policy, prompts, responses):
+    """The probability of each token of each response to each prompt, as lists."""
+    logits = policy.logits(prompts, responses).detach().expand(*responses.shape, -1)
+    return logits.softmax(dim=-1).gather(-1, responses.unsqueeze(-1)).squeeze(-1).tolist()
 
 
 def expected(parts, prompts, policy, reference, shaped):
     """The expected shaped reward of each prompt: a sum over responses, one at a time."""
     every = list(product(range(parts.task.vocab_size), repeat=parts.task.response_length))
-    now, then = (tokens_of(each or policy, prompts) for each in (policy, reference))
+    responses = torch.tensor(every).expand(len(prompts), -1, -1)
+    now, then = (chances_of(each or policy, prompts, responses) for each in (policy, reference))
     values = []
     for prompt, ours, theirs in zip(prompts.tolist(), now, then, strict=True):
         value = 0.0
-        for response in every:
-            chances, before = ([row[token] for row, token in zip(of, response, strict=True)] for of in (ours, theirs))
+        for response, chances, before in zip(every, ours, theirs, strict=True):
             value += prod(chances) * shaped(sorted(prompt), list(response), chances, before)
         values.append(value)
     return torch.tensor(values, dtype=torch.float64)
@@ -88,9 +89,9 @@ def test_a_kl_in_the_reward_is_in_the_true_value_too_and_so_are_the_prompts_of_t
 def test_the_optimal_baseline_weighs_responses_by_their_squared_scores(policy):
     one = config(**MOVED, policy=policy, delta_mode="optimal_baseline")
     parts, state, rollout = rollout_after(one)
-    chances = torch.tensor(tokens_of(state.policy, parts.task.prompts), dtype=torch.float64)  # [prompt token vocab]
+    chances = state.policy.logits(parts.task.prompts, rollout["responses"]).detach().softmax(dim=-1)
     drawn = torch.nn.functional.one_hot(rollout["responses"], parts.task.vocab_size)
-    squares = (drawn - chances[:, None]).square().sum(dim=(-2, -1))
+    squares = (drawn - chances).square().sum(dim=(-2, -1))
     advantages = optimal_baseline(rollout["rewards"], squares)
     torch.testing.assert_close(rollout["advantages"].squeeze(-1), advantages, rtol=0, atol=1e-12)
     assert (advantages - leave_one_out_rewards(rollout["rewards"])).abs().max() > 0.01
@@ -115,13 +116,13 @@ def test_runs_whose_baselines_need_all_that_there_is_are_the_same_alone_and_in_c
 
 def test_what_every_response_earns_is_asked_once_and_only_where_somebody_needs_it(monkeypatch):
     asked = []
-    scores = outcomes.scores
+    points = outcomes.points
 
     def counted(rewards, prompts, responses, dtype):
         asked.append(tuple(rewards))
-        return scores(rewards, prompts, responses, dtype)
+        return points(rewards, prompts, responses, dtype)
 
-    monkeypatch.setattr(outcomes, "scores", counted)
+    monkeypatch.setattr(outcomes, "points", counted)  # what an epoch's own responses earn is asked elsewhere
     keys = {"epochs": 3, "eval_period": 0}
     records(config(**keys, delta_mode="true_value_baseline"))
     assert asked == [("sort_inclusion_ordering_reward",)]
