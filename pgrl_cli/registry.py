@@ -108,6 +108,17 @@ def smallest_group(function: Function) -> int:
     return int(getattr(function, "smallest_group", 1))
 
 
+def compares_prompts(function: Function) -> Function:
+    """Mark a delta mode that compares responses to different prompts: no group says by itself what it earns."""
+    setattr(function, "across_prompts", True)  # noqa: B010 - a function has no declared attributes
+    return function
+
+
+def looks_across_prompts(function: Function) -> bool:
+    """Whether a delta mode compares responses to different prompts."""
+    return bool(getattr(function, "across_prompts", False))
+
+
 def cuts_off(which: Function) -> Callable[[Function], Function]:
     """Mark a loss that gives some tokens no gradient: `which` says, from the same tensors and knobs, which ones."""
 

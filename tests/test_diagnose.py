@@ -18,6 +18,7 @@ from pgrl_cli import cli_diagnose, diagnose, diagnosed
 from pgrl_cli.cli import app
 from pgrl_cli.config.layers import layers_from, layers_of
 from pgrl_cli.diagnosis import sections
+from pgrl_cli.diagnosis.modes import visible
 from pgrl_cli.diagnosis.subject import Subject
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.divergences import DIVERGENCES
@@ -32,6 +33,7 @@ PLAIN = {"COLUMNS": "300", "NO_COLOR": "1", "FORCE_COLOR": None}
 FEW = 64
 SHORT = {"task": "two_state", "policy": "table", "epochs": 3, "steps_per_epoch": 2, "num_responses": 3, "name": "short"}
 Found = dict[str, Any]
+VISIBLE = {name for name, mode in ADVANTAGES.items() if visible(mode) is not None}
 
 
 def pgrl(*words: str) -> tuple[int, str, str]:
@@ -88,7 +90,7 @@ def test_the_object_has_the_sections_and_keys_that_are_promised(which: str, requ
     found = request.getfixturevalue(which)
     truth = {"expected_reward", "maximum_reward", "gradient_norm", "entropy", "kl_forward", "kl_reverse"}
     assert set(found["truth"]) == truth
-    assert set(found["delta_modes"]) == set(ADVANTAGES)
+    assert set(found["delta_modes"]) == VISIBLE
     for each in found["delta_modes"].values():
         numbers = {"scale", "off_direction", "total_variance", "signal_to_noise"}
         assert set(each) == numbers | {"cosine", "responses_needed", "exact", "standard_error"}
@@ -177,12 +179,12 @@ def test_every_table_fits_into_80_columns(which: str, request: pytest.FixtureReq
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     text = "\n".join(lines)
-    assert all(word in text for word in [*ADVANTAGES, *LOSSES, "k1", "exact"])  # no word is broken
+    assert all(word in text for word in [*VISIBLE, *LOSSES, "k1", "exact"])  # no word is broken
 
 
 def test_sentences_of_delta_modes_follow_their_numbers(two_state: Found) -> None:
     said = told(two_state)["delta_modes"]
-    unbiased = "rewards, leave_one_out_rewards, optimal_baseline and true_value_baseline"
+    unbiased = "rewards, leave_one_out_rewards, optimal_baseline, true_value_baseline and greedy_baseline"
     assert said[0] == f"Unbiased: {unbiased}."
     assert said[1] == "Of the right direction, but of another length: centered_rewards (0.900)."
     assert said[2] == "Bent, with so much of it across: normalized_rewards (1.2 %) and max_rewards (59.6 %)."
@@ -211,6 +213,28 @@ def test_a_sample_is_not_said_to_be_bent_where_it_may_be_chance(two_state: Found
     assert not [line for line in told(found)["delta_modes"][:-1] if "optimal_baseline" in line]
     mode["off_direction"] = 0.09
     assert "Bent, with about so much of it across: optimal_baseline (9.0 %)." in told(found)["delta_modes"]
+
+
+def test_a_config_whose_mode_cannot_be_looked_at_is_looked_at_all_the_same_and_told_so() -> None:
+    found = diagnosed_as("lecture/two_state", "delta_mode=gae", "optimizer=trpo", "epochs=2", "steps_per_epoch=2")
+    assert (found["subject"]["delta_mode"], found["subject"]["looked_at_as"]) == ("gae", "true_value_baseline")
+    assert set(found["delta_modes"]) == VISIBLE
+    shown = page.markdown(found, {})
+    assert "gae makes of a response does not follow from one group of whole responses, so it is not looked at" in shown
+    assert "in the expected gradient of true\\_value\\_baseline" in shown
+    assert found["losses"]["naive"][-1]["expected_reward"] > found["truth"]["expected_reward"]
+    own = diagnosed_as("lecture/two_state", "epochs=1", "steps_per_epoch=1")
+    assert own["subject"]["looked_at_as"] == own["subject"]["delta_mode"] == "centered_rewards"
+    assert "stands in" not in page.markdown(own, {})
+    assert [reading.section for reading in page.readings(own)].count("losses") == 1  # after one step nothing has moved
+
+
+def test_how_far_losses_have_led_is_told_of_the_middle_and_the_end(two_state: Found) -> None:
+    found = two_state | {"losses": {"naive": steps(0.9, 0.8, 0.7), "clipped": steps(0.9, 0.8, 0.7, cut=0.25)}}
+    found["losses"]["naive"][2]["effective_sample_size"] = 0.5
+    (reading,) = [each for each in page.readings(found) if "led away" in each.question]
+    assert reading.columns == ("loss", "sample, step 2", "sample, step 3", "cut, step 2", "cut, step 3")
+    assert reading.rows == (("naive", "100 %", "50.0 %", "-", "-"), ("clipped", "100 %", "100 %", "25.0 %", "25.0 %"))
 
 
 def test_sentences_of_baselines_name_the_quietest_and_ties(two_state: Found, clipped: Found) -> None:
@@ -405,7 +429,7 @@ def test_a_policy_that_is_as_good_as_certain_has_no_directions_that_count(two_st
 
 def test_a_group_of_one_has_the_modes_that_it_can_have() -> None:
     found = diagnosed_as("lecture/two_state", "delta_mode=rewards", "num_responses=1")
-    assert set(found["delta_modes"]) == {"rewards", "max_rewards", "true_value_baseline"}
+    assert set(found["delta_modes"]) == {"rewards", "max_rewards", "true_value_baseline", "greedy_baseline"}
     assert "there is nothing to compare it with" in told(found)["reward"][-1]
     assert "group" not in told(found)["baselines"][1]
 
@@ -430,7 +454,7 @@ def test_a_sample_says_that_it_is_one(sample: Found) -> None:
     by = {reading.section: reading for reading in page.readings(sample)}
     assert by["truth"].columns == ("", "sampled")
     assert all("±" in row[1] for row in by["truth"].rows if "most" not in row[0])
-    assert [row[-1] for row in by["delta_modes"].rows] == ["no"] * len(ADVANTAGES)
+    assert [row[-1] for row in by["delta_modes"].rows] == ["no"] * len(VISIBLE)
     assert "as far as the sample tells" in " ".join(told(sample)["kl"])
 
 
@@ -506,7 +530,7 @@ def test_the_pages_numbers_are_those_of_the_json(clipped: Found) -> None:
         assert [float(word) for word in row[5].split()] == pytest.approx(list(each["cosine"].values()), abs=0.006)
     for row, each in zip(baselines, clipped["baselines"].values(), strict=True):
         assert float(row[1]) == pytest.approx(each["total_variance"], rel=1e-3)
-    terms = [row for row in tables[4] if row[0] == "k2"]
+    terms = [row for row in tables[5] if row[0] == "k2"]
     assert float(terms[0][2]) == pytest.approx(clipped["kl"]["k2"]["loss"]["bias"], rel=1e-3)
 
 

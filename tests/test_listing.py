@@ -5,8 +5,6 @@ import re
 import pytest
 
 from pgrl_cli.config import KEYS, yaml12
-from pgrl_cli.equations.returns import TOKEN_ADVANTAGES
-from pgrl_cli.equations.weighted_losses import WEIGHTED_LOSSES
 from pgrl_cli.listing import KINDS, markdown, words_of
 from pgrl_cli.registry import REQUIRED, knobs, smallest_group
 from pgrl_cli.tasks import TASKS
@@ -20,9 +18,10 @@ def rows(text: str) -> list[list[str]]:
 
 
 def test_every_table_that_a_key_has_is_listed_and_rewards_beside_them() -> None:
-    assert {*KINDS.values(), "kl_average"} == {*TABLES, "reward_fn"}
+    assert {*KINDS.values(), "kl_average", "critic_optimizer"} == {*TABLES, "reward_fn"}
     assert set(KINDS.values()) <= set(KEYS)
     assert TABLES["kl_average"] is TABLES["average"]
+    assert TABLES["critic_optimizer"].items() < TABLES["optimizer"].items()
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "rewards"])
@@ -65,9 +64,7 @@ def test_every_knob_is_told_with_its_default(kind: str) -> None:
                 assert float(told[name]) == knob.default
 
 
-def test_defaults_that_are_words_or_yes_and_no_are_told_as_a_config_writes_them(monkeypatch) -> None:
-    monkeypatch.setitem(TABLES, "loss_mode", WEIGHTED_LOSSES)
-    monkeypatch.setitem(TABLES, "delta_mode", TOKEN_ADVANTAGES)
+def test_defaults_that_are_words_or_yes_and_no_are_told_as_a_config_writes_them() -> None:
     told = {word.name: word.knobs for kind in ("losses", "deltas") for word in words_of(kind)}
     assert told["importance_sampled"] == "importance_level: token, importance_cap: null"
     assert told["reward_to_go"] == "discount: 1, discount_outer: false"

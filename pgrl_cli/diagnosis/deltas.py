@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from pgrl_cli.diagnosis.groups import Estimate, Groups, estimate, groups_of
-from pgrl_cli.diagnosis.moments import Advantage, Moments, gradient, most_kinds, visible
+from pgrl_cli.diagnosis.modes import visible
+from pgrl_cli.diagnosis.moments import Advantage, Moments, gradient, most_kinds
 from pgrl_cli.diagnosis.moments import moments as moments_of
 from pgrl_cli.diagnosis.population import BATCHES, MOST_NUMBERS, Population
 from pgrl_cli.diagnosis.rollouts import Rollouts, cosines
@@ -28,7 +29,7 @@ SURE = 1 - 1e-9
 
 
 def delta_modes(population: Population, drawn: Rollouts, truth: Tensor) -> dict[str, dict[str, Any]]:
-    """Every delta mode that the config's group is large enough for, by name.
+    """Every delta mode that can be looked at and that the config's group is large enough for, by name.
 
     scale, off_direction, total_variance, signal_to_noise: see `Estimate.numbers`; cosine: of one rollout's gradient to
     the true one, its 5, 50 and 95 % quantiles; responses_needed: to each prompt, until it is as accurate (see there)
@@ -139,17 +140,17 @@ class _Seen:
 
     def _groups(self, moments: Sequence[Moments], size: int, uniforms: Tensor) -> list[Groups]:
         return [
-            groups_of(prompt, self._advantages(prompt), size, uniforms[:, index])
+            groups_of(prompt, self._advantages(prompt, self.subject.greedy_rewards[index]), size, uniforms[:, index])
             for index, prompt in enumerate(moments)
         ]
 
-    def _advantages(self, prompt: Moments) -> Advantage:
+    def _advantages(self, prompt: Moments, greedy_reward: Tensor) -> Advantage:
         """The delta mode of groups [group response] at a prompt."""
 
         def advantages(seen: Mapping[str, Tensor]) -> Tensor:
-            groups = next(iter(seen.values()))
-            known = {**seen, "true_values": prompt.value.expand(len(groups))}
-            return apply(self.mode, known, self.subject.share.knobs)
+            count = len(next(iter(seen.values())))
+            known = {"true_values": prompt.value.expand(count), "greedy_rewards": greedy_reward.expand(count)}
+            return apply(self.mode, {**seen, **known}, self.subject.share.knobs)
 
         return advantages
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from pgrl_cli.diagnosis.population import Population
-from pgrl_cli.registry import Function, needs
 
 DIGITS = 10
 """Numbers that agree so far are the same: sums of probabilities differ in their last digits."""
@@ -84,12 +83,6 @@ class Moments:
 def all_but_rounding(difference: Tensor, whole: Tensor) -> Tensor:
     """A difference of two sums that nearly cancel, one of them `whole`: zero where it is their rounding."""
     return torch.where(difference > NEARLY_EQUAL * torch.finfo(whole.dtype).eps * whole, difference, 0.0)
-
-
-def visible(mode: Function) -> tuple[str, ...] | None:
-    """What a delta mode sees of each response; None for one that asks for what no single response has."""
-    asked = [name for name in needs(mode) if name != "true_values"]
-    return tuple(asked) if set(asked) <= {"rewards", "score_squares"} else None
 
 
 def moments(population: Population, names: Sequence[str]) -> list[Moments]:

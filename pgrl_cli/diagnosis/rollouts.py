@@ -26,7 +26,8 @@ class Rollouts:
     task_rewards: Tensor
     """[rollout prompt response]."""
     seen: Mapping[str, Tensor]
-    """What a delta mode may ask for: rewards, score_squares [rollout prompt response], true_values [rollout prompt]."""
+    """What a delta mode may ask for: rewards, score_squares [rollout prompt response], and true_values, greedy_rewards
+    [rollout prompt]."""
 
     def advantages(self, mode: Function) -> Tensor:
         """[rollout prompt response token], the last axis 1."""
@@ -60,6 +61,7 @@ def rollouts(population: Population, count: int) -> Rollouts:
         "rewards": subject.shaped(grouped(task_rewards)),
         "score_squares": grouped(squares),
         "true_values": values.expand(count, *values.shape),
+        "greedy_rewards": subject.greedy_rewards.expand(count, *values.shape),
     }
     return Rollouts(subject, grouped(responses), grouped(task_rewards), seen)
 

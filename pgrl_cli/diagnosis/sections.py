@@ -73,6 +73,7 @@ def _told(population: Population) -> dict[str, Any]:
         "task": config.task,
         "policy": config.policy,
         "delta_mode": config.delta_mode,
+        "looked_at_as": subject.advantage.__name__,
         "loss_mode": config.loss_mode,
         "kl_estimator": config.kl_estimator,
         "kl_placement": config.kl_placement,

@@ -1,12 +1,16 @@
 """What is diagnosed: a policy in the middle of its training, with everything that trains it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from pgrl_cli.config import Config
+from pgrl_cli.diagnosis.modes import looked_at
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import side_by_side
+from pgrl_cli.registry import Function
 from pgrl_cli.training.outcomes import task_rewards
 from pgrl_cli.training.parts import Parts, Share
 from pgrl_cli.training.scoring import shaped
@@ -49,6 +53,17 @@ class Subject:
     @property
     def group_size(self) -> int:
         return self.config.num_responses
+
+    @property
+    def advantage(self) -> Function:
+        """The config's delta mode, or what is looked at in its place."""
+        return looked_at(self.share.advantage)
+
+    @cached_property
+    def greedy_rewards(self) -> Tensor:
+        """What the policy's likeliest response to each prompt earns, as the delta mode sees it: [prompt]."""
+        with torch.no_grad():
+            return self.shaped(self.task_rewards(self.policy.respond(self.prompts, None))).squeeze(-1)
 
     def task_rewards(self, responses: Tensor) -> Tensor:
         """What the task pays, weighted: responses [... prompt response token] -> [... prompt response]."""

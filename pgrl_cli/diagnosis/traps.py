@@ -8,7 +8,6 @@ from torch import Tensor
 from pgrl_cli.diagnosis.deltas import one_rollout
 from pgrl_cli.diagnosis.population import Population
 from pgrl_cli.diagnosis.rollouts import Rollouts, cosine
-from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.averages import masked, response_sum
 from pgrl_cli.equations.categorical import log_probs_of, log_softmax
 from pgrl_cli.equations.losses import unclipped
@@ -25,8 +24,8 @@ def traps(population: Population, drawn: Rollouts, truth: Tensor) -> dict[str, A
 
     unfrozen_old_log_probs: the length of an unclipped loss's gradient on one rollout, if the old log-probs carry one
     too, and if they do not; first_ratio: the importance ratio farthest from 1 on an epoch's first step, where a clip
-    has nothing to do; cold_samples: the expected gradient of the config's delta mode against the true one, and the
-    expected reward, with samples of temperature 0.6 that are scored at 1.
+    has nothing to do; cold_samples: the expected gradient of the config's delta mode (or what stands in for it)
+    against the true one, and the expected reward, with samples of temperature 0.6 that are scored at 1.
     """
     return {
         "unfrozen_old_log_probs": _unfrozen(drawn),
@@ -39,7 +38,7 @@ def _unfrozen(drawn: Rollouts) -> dict[str, float]:
     subject = drawn.subject
     responses = drawn.responses[0]
     mask = subject.parts.task.mask(responses)
-    advantages = drawn.advantages(ADVANTAGES[subject.config.delta_mode])[0]
+    advantages = drawn.advantages(subject.advantage)[0]
     log_probs = masked(subject.policy.log_probs(subject.prompts, responses), mask)
 
     def length(old_log_probs: Tensor) -> float:
@@ -62,7 +61,7 @@ def _first_ratio(drawn: Rollouts) -> dict[str, float]:
 
 def _cold_samples(population: Population, truth: Tensor) -> dict[str, float]:
     cold = population.reweighted(_log_probs_at(population, COLD))
-    found = one_rollout(ADVANTAGES[population.subject.config.delta_mode], cold, truth)
+    found = one_rollout(population.subject.advantage, cold, truth)
     numbers = found.numbers()
     return {
         "temperature": COLD,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pgrl_cli.equations.groups import z_scores
-from pgrl_cli.registry import Fraction, remembers
+from pgrl_cli.registry import Fraction, compares_prompts, remembers
 
 
 def moving_average(past_mean: Tensor, rewards: Tensor, *, baseline_decay: Fraction = 0.9) -> Tensor:
@@ -50,6 +50,7 @@ def greedy_baseline(rewards: Tensor, greedy_rewards: Tensor) -> Tensor:
     return rewards - greedy_rewards.unsqueeze(-1)
 
 
+@compares_prompts
 def batch_normalized_rewards(rewards: Tensor) -> Tensor:
     """The reward's z-score among all responses to all prompts of a run (REINFORCE++).
 

@@ -9,38 +9,54 @@ from pgrl_cli.readings.reading import Found, Reading, has_no_gradient
 MOST_STEPS = 10
 """Rows of the table; of more steps some are shown."""
 LEGEND = (
-    "Cosine: of the loss's gradient to the true one, at the parameters before that step. Sample: its effective size, a "
-    "share of the rollout. Cut: the share of tokens that a clip gives no gradient. Means over sampled rollouts, each "
-    "of which trains a copy of the policy with this config's average, optimizer and rate, and nothing but that loss."
+    "The cosine of the loss's gradient to the true one, at the parameters before that step. Mean over sampled "
+    "rollouts, each of which trains a copy of the policy with this config's average, optimizer and rate, and nothing "
+    "but that loss."
 )
+LEGEND_OF_SAMPLES = (
+    "The effective size of a rollout, a share of its tokens, before the step that the heading names, and the share of "
+    "tokens that a clip gives no gradient there. Means over the same rollouts."
+)
+SHOWN = {"effective_sample_size": "sample, step", "clip_fraction": "cut, step"}
 Steps = Sequence[dict[str, Any]]
 
 
 def losses(found: Found) -> Reading:
-    """Each loss before each of an epoch's steps: its gradient's cosine to the truth, and how far the ratios are."""
+    """The cosine of each loss's gradient to the truth before each of an epoch's steps."""
     modes: dict[str, Steps] = found["losses"]
     count = len(next(iter(modes.values())))
-    cut = [mode for mode, steps in modes.items() if any(step["clip_fraction"] is not None for step in steps)]
     rows = []
     for step in _chosen(count):
-        here = {mode: steps[step] for mode, steps in modes.items()}
-        row = [str(step + 1)]
-        row += [ratio(each["cosine"], each["standard_error"]) for each in here.values()]
-        row += [share(each["effective_sample_size"]) for each in here.values()]
-        row += [share(here[mode]["clip_fraction"]) for mode in cut]
-        rows.append(tuple(row))
+        here = [steps[step] for steps in modes.values()]
+        rows.append((str(step + 1), *(ratio(each["cosine"], each["standard_error"]) for each in here)))
     return Reading(
         section="losses",
         question="How stale may a rollout get, and when does clipping help?",
-        columns=(
-            "step",
-            *(f"cosine: {mode}" for mode in modes),
-            *(f"sample: {mode}" for mode in modes),
-            *(f"cut: {mode}" for mode in cut),
-        ),
+        columns=("step", *modes),
         rows=tuple(rows),
         legend=LEGEND,
         sentences=tuple(_sentences(found, count)),
+    )
+
+
+def samples(found: Found) -> Reading | None:
+    """How much of a rollout is still worth something, and how much a clip cuts off, in the middle and at the end.
+
+    None for an epoch of one step, where nothing has moved.
+    """
+    modes: dict[str, Steps] = found["losses"]
+    count = len(next(iter(modes.values())))
+    if count == 1:
+        return None
+    shown = sorted({(count - 1) // 2, count - 1} - {0})
+    columns = [(step, name) for name in ("effective_sample_size", "clip_fraction") for step in shown]
+    return Reading(
+        section="losses",
+        question="How far has each loss led away from its rollout?",
+        columns=("loss", *(f"{SHOWN[name]} {step + 1}" for step, name in columns)),
+        rows=tuple((mode, *(share(steps[step][name]) for step, name in columns)) for mode, steps in modes.items()),
+        legend=LEGEND_OF_SAMPLES,
+        sentences=(),
     )
 
 

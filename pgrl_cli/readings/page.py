@@ -6,7 +6,7 @@ from pgrl_cli.config.problems import legible
 from pgrl_cli.readings.baselines import baselines
 from pgrl_cli.readings.deltas import delta_modes
 from pgrl_cli.readings.divergences import kl_terms, kl_terms_of_sequences
-from pgrl_cli.readings.losses import losses
+from pgrl_cli.readings.losses import losses, samples
 from pgrl_cli.readings.numbers import counted
 from pgrl_cli.readings.reading import Found, Reading
 from pgrl_cli.readings.rewards import groups, reward
@@ -19,7 +19,8 @@ MARK = "<!-- written by pgrl diagnose -->"
 
 def readings(found: Found) -> list[Reading]:
     """A table for each question."""
-    every = (truth, delta_modes, baselines, losses, kl_terms, kl_terms_of_sequences, reward, groups, traps)
+    kls = (kl_terms, kl_terms_of_sequences)
+    every = (truth, delta_modes, baselines, losses, samples, *kls, reward, groups, traps)
     return [reading for each in every if (reading := each(found)) is not None]
 
 
@@ -38,6 +39,11 @@ def opening(found: Found) -> Iterator[str]:
         f"{subject['task']}; {counted(prompts, 'prompt')}, {counted(size, 'response')} to each; "
         f"{subject['delta_mode']}, {subject['loss_mode']} loss."
     )
+    if subject["looked_at_as"] != subject["delta_mode"]:
+        yield (
+            f"What {subject['delta_mode']} makes of a response does not follow from one group of whole responses, so "
+            f"it is not looked at: where this config's delta mode is asked for, {subject['looked_at_as']} stands in."
+        )
     every = subject["responses_per_prompt"]
     if subject["exact"]:
         told = f"All {every:,} responses to a prompt are" if every != 1 else "The only response to a prompt is"

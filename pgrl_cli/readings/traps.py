@@ -34,7 +34,7 @@ def traps(found: Found) -> Reading:
         rows=tuple(rows),
         legend=(
             "The first two are seen on one rollout, the last in the expected gradient of "
-            f"{found['subject']['delta_mode']}, against the true one."
+            f"{found['subject']['looked_at_as']}, against the true one."
         ),
         sentences=tuple(_sentences(found)),
         words=2,
@@ -48,8 +48,8 @@ def _length(found: Found) -> str:
 
 
 def _own(found: Found) -> tuple[float | None, float | None]:
-    """Scale and cosine of the config's own expected gradient, without the mistake."""
-    each = found["delta_modes"].get(found["subject"]["delta_mode"], {})
+    """Scale and cosine of the same expected gradient, without the mistake."""
+    each = found["delta_modes"].get(found["subject"]["looked_at_as"], {})
     scale, across = each.get("scale"), each.get("off_direction")
     if scale is None or across is None:
         return scale, None
@@ -74,5 +74,5 @@ def _sentences(found: Found) -> Iterator[str]:
     if has_no_gradient(found) or cold["off_direction"] is None:
         yield f"{told}."
     else:
-        mode, across = found["subject"]["delta_mode"], share(cold["off_direction"])
+        mode, across = found["subject"]["looked_at_as"], share(cold["off_direction"])
         yield f"{told}, and of the expected gradient of {mode} {across} points across the true one."

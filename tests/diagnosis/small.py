@@ -44,10 +44,15 @@ class Chain(Uncriticized):
         return torch.stack([begin, later], dim=-2)
 
     def respond(self, prompts, uniforms):
-        tokens = torch.zeros(uniforms.shape, dtype=torch.long)
+        tokens = torch.zeros((len(prompts), 1, 2) if uniforms is None else uniforms.shape, dtype=torch.long)
         for place in range(2):
             vocab_log_probs = self.vocab_log_probs(prompts, tokens)[..., place, :]
-            tokens[..., place] = inverse_cdf(vocab_log_probs, uniforms[..., place])
+            drawn = (
+                vocab_log_probs.argmax(dim=-1)
+                if uniforms is None
+                else inverse_cdf(vocab_log_probs, uniforms[..., place])
+            )
+            tokens[..., place] = drawn
         return closed(tokens, self.end)
 
 
@@ -122,7 +127,8 @@ class Bandit(Uncriticized):
         return (own + self.shared[..., None, :])[..., :, None, None, :]
 
     def respond(self, prompts, uniforms):
-        return inverse_cdf(self.vocab_log_probs(prompts, None), uniforms)
+        vocab_log_probs = self.vocab_log_probs(prompts, None)
+        return vocab_log_probs.argmax(dim=-1) if uniforms is None else inverse_cdf(vocab_log_probs, uniforms)
 
 
 CHAIN = Chain([[0.4, -0.9, 0.2], [1.1, 0.3, -0.5]], [[1.5, -1.0, 0.3], [-0.7, 0.9, 0.4], [0.2, -1.4, 1.2]])
@@ -167,6 +173,8 @@ class Answer:
     """[parameter]."""
     square: float
     """Of the score with respect to the logits."""
+    likeliest: bool
+    """Whether each of its tokens is the likeliest after those before it."""
 
 
 def rows(policy, subject, prompt, tokens, temperature=1.0):
@@ -238,6 +246,7 @@ def answer(subject, prompt, tokens, temperature):
         right=list(tokens) == subject.parts.task.solutions(asked)[0].tolist(),
         score=gradient_of(value, policy),
         square=square,
+        likeliest=all(table[t][tokens[t]] == max(table[t]) for t in counting(subject, tokens)),
     )
 
 
@@ -295,17 +304,35 @@ def optimal(rewards, squares):
 
 
 MODES = {
-    "rewards": lambda rewards, squares, value: list(rewards),
-    "centered_rewards": lambda rewards, squares, value: centered(rewards),
-    "normalized_rewards": lambda rewards, squares, value: normalized(rewards),
-    "max_rewards": lambda rewards, squares, value: [r if r == max(rewards) else 0.0 for r in rewards],
-    "leave_one_out_rewards": lambda rewards, squares, value: [
+    "rewards": lambda rewards, squares, here: list(rewards),
+    "centered_rewards": lambda rewards, squares, here: centered(rewards),
+    "normalized_rewards": lambda rewards, squares, here: normalized(rewards),
+    "max_rewards": lambda rewards, squares, here: [r if r == max(rewards) else 0.0 for r in rewards],
+    "leave_one_out_rewards": lambda rewards, squares, here: [
         r - mean(others(rewards, i)) for i, r in enumerate(rewards)
     ],
-    "optimal_baseline": lambda rewards, squares, value: optimal(rewards, squares),
-    "true_value_baseline": lambda rewards, squares, value: [r - value for r in rewards],
+    "optimal_baseline": lambda rewards, squares, here: optimal(rewards, squares),
+    "true_value_baseline": lambda rewards, squares, here: [r - value_of(here) for r in rewards],
+    "greedy_baseline": lambda rewards, squares, here: [r - greedy_reward(here) for r in rewards],
 }
-"""Each delta mode of one group, by its definition."""
+"""Each delta mode of one group, by its definition; beside it all answers there are to its prompt."""
+SEE_MORE = {
+    "batch_normalized_rewards": "other prompts",
+    "moving_average_baseline": "earlier epochs",
+    "old_policy_baseline": "another policy's draws",
+    **dict.fromkeys(("reward_to_go", "n_step", "gae", "process_rewards"), "tokens"),
+}
+"""What a diagnosis cannot look at, and what more each of these sees than one group of whole responses."""
+
+
+def value_of(here):
+    """What is expected of the answers to a prompt."""
+    return sum(each.chance * each.reward for each in here)
+
+
+def greedy_reward(here):
+    (likeliest,) = [each for each in here if each.likeliest]
+    return likeliest.reward
 
 
 @dataclass
@@ -332,11 +359,10 @@ def one_rollout(every, mode, size):
     means, variance = [], 0.0
     for here in every:
         expected, square = 0.0, 0.0
-        value = sum(each.chance * each.reward for each in here)
         scores = torch.stack([each.score for each in here])
         for members in product(range(len(here)), repeat=size):
             chance = math.prod(here[i].chance for i in members)
-            advantages = MODES[mode]([here[i].reward for i in members], [here[i].square for i in members], value)
+            advantages = MODES[mode]([here[i].reward for i in members], [here[i].square for i in members], here)
             gradient = torch.tensor(advantages, dtype=torch.float64) @ scores[list(members)] / size
             expected, square = expected + chance * gradient, square + chance * (gradient @ gradient).item()
         means.append(expected)

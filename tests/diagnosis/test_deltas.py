@@ -9,6 +9,7 @@ import pytest
 import torch
 from diagnosis.small import (
     MODES,
+    SEE_MORE,
     SUBJECTS,
     agrees,
     answers,
@@ -25,6 +26,7 @@ from pgrl_cli.diagnosis import groups
 from pgrl_cli.diagnosis.baselines import baselines
 from pgrl_cli.diagnosis.deltas import MEASURED, delta_modes
 from pgrl_cli.diagnosis.deltas import one_rollout as estimate_of
+from pgrl_cli.diagnosis.modes import visible
 from pgrl_cli.diagnosis.population import enumerated
 from pgrl_cli.diagnosis.rollouts import rollouts
 from pgrl_cli.diagnosis.truth import true_gradient
@@ -32,7 +34,7 @@ from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.readings.deltas import accuracy
 from pgrl_cli.registry import smallest_group
 
-UNBIASED = ["rewards", "leave_one_out_rewards", "optimal_baseline", "true_value_baseline"]
+UNBIASED = ["rewards", "leave_one_out_rewards", "optimal_baseline", "true_value_baseline", "greedy_baseline"]
 
 
 def told(subject, samples=16):
@@ -41,8 +43,17 @@ def told(subject, samples=16):
     return delta_modes(population, rollouts(population, samples), true_gradient(population))
 
 
-def test_the_modes_of_these_tests_are_all_there_are():
-    assert set(MODES) == set(ADVANTAGES)
+def test_the_modes_of_these_tests_are_all_there_are_but_for_those_that_see_more_than_a_group():
+    assert {name for name, mode in ADVANTAGES.items() if visible(mode) is not None} == set(MODES)
+    assert set(ADVANTAGES) - set(MODES) == set(SEE_MORE)
+
+
+@pytest.mark.parametrize("mode", SEE_MORE)
+def test_a_mode_that_sees_more_than_a_group_is_stood_in_for_by_the_true_value(mode):
+    keys = {"num_responses": 3, "delta_mode": mode} | ({"critic": "separate"} if mode in ("n_step", "gae") else {})
+    subject = bandits(**keys)
+    assert subject.advantage is ADVANTAGES["true_value_baseline"]
+    assert set(told(subject)) == set(MODES)
 
 
 @every_subject
@@ -82,6 +93,7 @@ def test_a_group_of_one_is_told_only_of_modes_that_compare_nothing():
         "rewards",
         "max_rewards",
         "true_value_baseline",
+        "greedy_baseline",
     }
 
 

@@ -17,8 +17,7 @@ def by_loops(answers, drawn, mode):
         for here, group in zip(answers, rollout, strict=True):
             known_as = {each.tokens: each for each in here}
             members = [known_as[tuple(tokens)] for tokens in group]
-            value = sum(each.chance * each.reward for each in here)
-            advantages = MODES[mode]([each.reward for each in members], [each.square for each in members], value)
+            advantages = MODES[mode]([each.reward for each in members], [each.square for each in members], here)
             total += sum(a * each.score for a, each in zip(advantages, members, strict=True)) / len(members)
         found.append(total / len(answers))
     return found
@@ -28,7 +27,7 @@ def by_loops(answers, drawn, mode):
 def test_a_rollouts_cosine_is_that_of_its_advantages_times_scores(name):
     _, population, answers, truth = known(name)
     drawn = rollouts(population, 12)
-    found = cosines(drawn, ADVANTAGES, truth)
+    found = cosines(drawn, {mode: ADVANTAGES[mode] for mode in MODES}, truth)
     for mode in MODES:
         expected = []
         for gradient in by_loops(answers, drawn, mode):

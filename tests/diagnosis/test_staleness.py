@@ -14,12 +14,15 @@ from pgrl_cli.diagnosis.truth import true_gradient
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.policies.stack import joined, lay_together
-from pgrl_cli.registry import apply
+from pgrl_cli.registry import apply, needs
+from pgrl_cli.training.natural import fisher_products, mean_kl
 from pgrl_cli.training.objectives import policy_gradient
 
 STEPS, COUNT = 3, 3
+CLIPPING = ("clipped", "sequence_clipped")
 ADAM = {"optimizer": "adam", "learning_rate": 0.6}
 SGD = {"optimizer": "sgd", "learning_rate": 0.5, "momentum": 0.5}
+TRPO = {"optimizer": "trpo", "max_kl": 0.02, "cg_iterations": 4}
 CLIP = {"loss_mode": "clipped", "clip_epsilon": 0.05}
 
 
@@ -46,8 +49,22 @@ def trained(subject, drawn, number, mode):
         gradient = joined(torch.autograd.grad(objective.loss, list(policy.parameters())), stacked=False)
         yield copy.deepcopy(policy), gradient, rollout, objective.log_probs
         given = {"gradient": gradient, "learning_rate": subject.config.learning_rate, "count": subject.steps + step + 1}
+        if (most := subject.config.max_gradient_norm) is not None and gradient.norm() > most:
+            given["gradient"] = gradient * most / gradient.norm()
+        given |= natural(subject, policy, rollout, parts) if "fisher_product" in needs(parts.update) else {}
         with torch.no_grad():
             apply(parts.update, {"parameters": parameters} | given | remembered, parts.knobs)
+
+
+def natural(subject, policy, rollout, parts):
+    responses, mask = rollout["responses"], rollout.get("mask")
+    before = policy.vocab_log_probs(subject.prompts, responses).detach()
+
+    def trial():
+        loss = policy_gradient(parts, subject.config, policy, rollout, 0.0).loss
+        return loss, mean_kl(before, policy.vocab_log_probs(subject.prompts, responses), mask)
+
+    return {"fisher_product": fisher_products(policy, subject.prompts, responses, mask), "trial": trial}
 
 
 def rollout_of(subject, drawn, number):
@@ -69,6 +86,8 @@ def rollout_of(subject, drawn, number):
         ("chains", SGD | CLIP),
         ("ended", ADAM | CLIP),
         ("ended", SGD | CLIP | {"average": "response_mean", "delta_mode": "leave_one_out_rewards"}),
+        ("chains", SGD | CLIP | {"max_gradient_norm": 0.3}),
+        ("ended", TRPO | CLIP),
     ],
 )
 def test_copies_go_the_trainers_own_way_and_are_measured_on_it(name, keys):
@@ -82,13 +101,13 @@ def test_copies_go_the_trainers_own_way_and_are_measured_on_it(name, keys):
             seen = [by_hand(subject, mode, *path[step]) for path in paths]
             for name in ("cosine", "expected_reward", "effective_sample_size"):
                 agrees(found[name], sum(each[name] for each in seen) / COUNT, 1e-7)
-            if mode == "clipped":
+            if mode in CLIPPING:
                 agrees(found["clip_fraction"], sum(each["clip_fraction"] for each in seen) / COUNT)
             else:
                 assert found["clip_fraction"] is None
             agrees(found["standard_error"], torch.tensor([e["cosine"] for e in seen]).double().std() / COUNT**0.5, 1e-6)
         assert len(told[mode]) == STEPS
-    assert told["clipped"][-1]["clip_fraction"] > 0.01
+    assert all(told[mode][-1]["clip_fraction"] > 0.01 for mode in CLIPPING)
     assert told["naive"][-1]["effective_sample_size"] < 0.999
 
 
@@ -97,10 +116,13 @@ def by_hand(subject, mode, policy, gradient, rollout, log_probs):
     truth, ascent = gradient_of(value, policy), -gradient
     lengths = (ascent.norm() * truth.norm()).item()
     counted = rollout.get("mask", torch.ones_like(log_probs, dtype=torch.bool))
-    ratios = (log_probs - rollout["old_log_probs"])[counted].exp().tolist()
+    log_ratios = log_probs - rollout["old_log_probs"]
+    ratios = log_ratios[counted].exp().tolist()
+    sums, counts = (log_ratios * counted).sum(dim=-1, keepdim=True), counted.sum(dim=-1, keepdim=True)
+    clipped = (sums / counts).exp().expand_as(log_probs)[counted].tolist() if mode == "sequence_clipped" else ratios
     advantages = rollout["advantages"].expand_as(log_probs)[counted].tolist()
     bound = CLIP["clip_epsilon"]
-    held = [(a > 0 and r > 1 + bound) or (a < 0 and r < 1 - bound) for r, a in zip(ratios, advantages, strict=True)]
+    held = [(a > 0 and r > 1 + bound) or (a < 0 and r < 1 - bound) for r, a in zip(clipped, advantages, strict=True)]
     return {
         "cosine": (ascent @ truth).item() / lengths if lengths > 0 else 0.0,
         "expected_reward": value.item(),
@@ -124,7 +146,7 @@ def test_at_the_first_step_every_loss_has_the_plain_policy_gradient(name):
         agrees(first["cosine"], told["naive"][0]["cosine"])
         agrees(first["effective_sample_size"], 1.0)
         agrees(first["expected_reward"], expected_reward(subject).item())
-    assert told["clipped"][0]["clip_fraction"] == 0
+    assert all(told[mode][0]["clip_fraction"] == 0 for mode in CLIPPING)
 
 
 def test_copies_step_at_the_rate_of_the_epoch_that_comes_next():

@@ -39,6 +39,12 @@ class World:
         """The expected reward."""
         return self.chances(logits) @ self.points
 
+    def state_values(self) -> Tensor:
+        """What is expected to be earned before each token of every response: [response token]."""
+        chances = self.chances(self.logits)
+        through = [(self.rows == row).any(dim=-1) * chances for row in range(len(self.logits))]
+        return torch.stack([(weights @ self.points) / weights.sum() for weights in through])[self.rows]
+
     def kl(self, logits: Tensor) -> Tensor:
         """KL(policy || reference) of whole responses, in nats."""
         chances = self.chances(logits)

@@ -8,17 +8,31 @@ from hypothesis import strategies as st
 
 from pgrl_cli.equations.advantages import (
     ADVANTAGES,
+    batch_normalized_rewards,
     centered_rewards,
+    gae,
+    greedy_baseline,
     leave_one_out_rewards,
     max_rewards,
+    moving_average_baseline,
+    n_step,
     normalized_rewards,
+    old_policy_baseline,
     optimal_baseline,
+    process_rewards,
+    reward_to_go,
     rewards,
     true_value_baseline,
 )
 from pgrl_cli.registry import apply, smallest_group
 
-CENTERING = [centered_rewards, normalized_rewards, leave_one_out_rewards, optimal_baseline]
+CENTERING = [centered_rewards, normalized_rewards, leave_one_out_rewards, optimal_baseline, process_rewards]
+WITH_A_BASELINE = [
+    *(true_value_baseline, moving_average_baseline, old_policy_baseline, greedy_baseline),
+    *(gae, n_step),
+]
+"""Whose baseline, or critic, `of` lets say 2 of everything."""
+NOT_CENTERING = [rewards, max_rewards, reward_to_go, *WITH_A_BASELINE]
 any_mode = pytest.mark.parametrize("mode", ADVANTAGES.values(), ids=ADVANTAGES.keys())
 centering = pytest.mark.parametrize("mode", CENTERING)
 groups = st.lists(st.integers(-8, 8).map(float), min_size=2, max_size=7)
@@ -30,9 +44,27 @@ def double(values):
 
 
 def of(mode, rewards):
-    """What a mode makes of rewards, where all scores are of one length and 2 is expected of every prompt."""
-    more = {"score_squares": torch.ones_like(rewards), "true_values": torch.full_like(rewards[..., 0], 2.0)}
-    return apply(mode, {"rewards": rewards} | more, {})
+    """What a mode makes of rewards, where all scores are of one length and whatever predicts rewards says 2.
+
+    Responses have two tokens, and what they earn comes with the second, whose advantage is looked at.
+    """
+    if rewards.ndim == 1:
+        return of(mode, rewards[None])[0]  # a batch of one prompt
+    token_rewards = torch.stack([torch.zeros_like(rewards), rewards], dim=-1)
+    values = torch.full_like(token_rewards, 2.0)
+    tensors = {
+        "rewards": rewards,
+        "score_squares": torch.ones_like(rewards),
+        "true_values": torch.full_like(rewards[..., 0], 2.0),
+        "past_mean": torch.full_like(rewards[..., 0, 0], 2.0),
+        "greedy_rewards": torch.full_like(rewards[..., 0], 2.0),
+        "old_policy_rewards": torch.full_like(rewards, 2.0),
+        "token_rewards": token_rewards,
+        "values": torch.cat([values, torch.zeros_like(values[..., :1])], dim=-1),
+        "step_ends": torch.tensor([False, True]).expand_as(token_rewards),
+    }
+    found = apply(mode, tensors, {})
+    return found[..., -1] if found.ndim > rewards.ndim else found
 
 
 @any_mode
@@ -55,7 +87,7 @@ def test_rewards_of_minus_one_and_zero_teach_what_rewards_of_zero_and_one_teach(
     torch.testing.assert_close(of(mode, right - 1), of(mode, right), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("mode", [rewards, max_rewards, true_value_baseline])
+@pytest.mark.parametrize("mode", NOT_CENTERING)
 def test_modes_that_do_not_center_notice_a_constant(mode):
     right = double([[0, 1, 1, 0, 0]])
     assert not torch.equal(of(mode, right - 1), of(mode, right))
@@ -127,15 +159,18 @@ def test_a_group_of_one_is_refused(mode):
 
 @pytest.mark.parametrize(
     ("mode", "expected"),
-    [(rewards, [[1.0], [2.0]]), (max_rewards, [[1.0], [2.0]]), (true_value_baseline, [[-1.0], [0.0]])],
+    [
+        *((mode, [[1.0], [2.0]]) for mode in (rewards, max_rewards, reward_to_go)),
+        *((mode, [[-1.0], [0.0]]) for mode in WITH_A_BASELINE),
+    ],
 )
 def test_modes_that_compare_nothing_take_a_group_of_one(mode, expected):
     assert smallest_group(mode) == 1
     assert of(mode, double([[1.0], [2.0]])).tolist() == expected
 
 
-def test_the_two_tables_of_modes_here_are_all_there_are():
-    assert set(ADVANTAGES.values()) == {rewards, max_rewards, true_value_baseline, *CENTERING}
+def test_the_lists_of_modes_here_are_all_there_are():
+    assert set(ADVANTAGES.values()) == {*CENTERING, *NOT_CENTERING, batch_normalized_rewards}
 
 
 def test_max_rewards_keeps_ties_and_nothing_else():
@@ -160,11 +195,12 @@ def test_advantages_follow_their_rewards_when_a_group_is_reordered(mode, data, g
 
 
 @any_mode
-def test_a_group_knows_nothing_of_other_prompts(mode):
+def test_a_group_knows_nothing_of_other_prompts_unless_the_whole_batch_is_normalized(mode):
     prompts = numbers(3, 4, seed=3)
     changed = prompts.clone()
     changed[1:] *= 50
-    assert torch.equal(of(mode, changed)[0], of(mode, prompts)[0])
+    unmoved = torch.equal(of(mode, changed)[0], of(mode, prompts)[0])
+    assert unmoved is (mode is not batch_normalized_rewards)
 
 
 @any_mode

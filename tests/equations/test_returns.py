@@ -6,10 +6,9 @@ import pytest
 import torch
 from equations.exact import numbers, off_direction, two_tokens
 
-from pgrl_cli.equations import advantages
-from pgrl_cli.equations.advantages import gae, normalized_rewards, reward_to_go
-from pgrl_cli.equations.returns import TOKEN_ADVANTAGES, n_step, process_rewards, td_errors
-from pgrl_cli.registry import apply, smallest_group
+from pgrl_cli.equations.advantages import ADVANTAGES, gae, normalized_rewards, reward_to_go
+from pgrl_cli.equations.returns import n_step, process_rewards, td_errors
+from pgrl_cli.registry import apply, needs, smallest_group
 
 KNOBS = [{"discount": discount, "gae_lambda": weight} for discount in (1.0, 0.9, 0.0) for weight in (0.0, 0.3, 1.0)]
 any_knobs = pytest.mark.parametrize("knobs", KNOBS, ids=str)
@@ -30,8 +29,9 @@ def sampled(tokens=6):
     return numbers(2, 3, tokens, seed=1), numbers(2, 3, tokens + 1, seed=2)
 
 
-def test_the_equations_are_found_among_the_advantages():
-    assert all(getattr(advantages, name) is function for name, function in TOKEN_ADVANTAGES.items())
+def test_the_modes_here_are_all_that_see_tokens():
+    seeing = {mode for mode in ADVANTAGES.values() if "token_rewards" in needs(mode)}
+    assert seeing == {reward_to_go, process_rewards, *WITH_VALUES}
 
 
 # By hand

@@ -9,7 +9,7 @@ from equations.exact import numbers
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.attempts import expected_reward
 from pgrl_cli.equations.averages import AVERAGES
-from pgrl_cli.equations.baselines import BASELINES, moving_average
+from pgrl_cli.equations.baselines import moving_average
 from pgrl_cli.equations.categorical import (
     bounded,
     entropy,
@@ -20,9 +20,7 @@ from pgrl_cli.equations.categorical import (
 )
 from pgrl_cli.equations.divergences import DIVERGENCES
 from pgrl_cli.equations.losses import LOSSES
-from pgrl_cli.equations.returns import TOKEN_ADVANTAGES
 from pgrl_cli.equations.values import VALUE_TARGETS, explained_variance, value_losses
-from pgrl_cli.equations.weighted_losses import WEIGHTED_LOSSES
 from pgrl_cli.registry import apply, knobs, needs
 
 PROMPTS, RESPONSES, TOKENS, VOCAB = 2, 3, 4, 5
@@ -38,7 +36,7 @@ AXES = {
     "vocab_log_probs": (PROMPTS, RESPONSES, TOKENS, VOCAB),
     "reference_vocab_log_probs": (PROMPTS, RESPONSES, TOKENS, VOCAB),
 }
-TABLES = (ADVANTAGES, TOKEN_ADVANTAGES, BASELINES, LOSSES, WEIGHTED_LOSSES, DIVERGENCES, AVERAGES, VALUE_TARGETS)
+TABLES = (ADVANTAGES, LOSSES, DIVERGENCES, AVERAGES, VALUE_TARGETS)
 EQUATIONS = [
     *(equation for table in TABLES for equation in table.values()),
     *(moving_average, value_losses, explained_variance),
@@ -94,7 +92,7 @@ def test_averages_keep_the_axes_in_front_and_no_other(equation):
     assert equation(values, tensor("mask", (2, 5)), **dict.fromkeys(knobs(equation), 3.0)).shape == (2, 5)
 
 
-@pytest.mark.parametrize("equation", [*LOSSES.values(), *WEIGHTED_LOSSES.values()], ids=lambda loss: loss.__name__)
+@pytest.mark.parametrize("equation", LOSSES.values(), ids=LOSSES.keys())
 def test_the_gradient_of_the_summed_losses_of_all_runs_gives_each_run_its_own(equation):
     tensors = {name: tensor(name, (5,)) for name in needs(equation)}
     log_probs = tensors["log_probs"].requires_grad_()

@@ -7,9 +7,8 @@ import torch
 from equations.exact import WORLDS, numbers, off_direction, one_token, two_tokens
 
 from pgrl_cli.config.kinds import misfit
-from pgrl_cli.equations.losses import clipped, naive
+from pgrl_cli.equations.losses import LOSSES, clipped, naive, unclipped
 from pgrl_cli.equations.weighted_losses import (
-    WEIGHTED_LOSSES,
     cispo,
     held_by_the_sequence_clip,
     importance_sampled,
@@ -52,8 +51,8 @@ def stepped(loss, ratios, advantages, mask=None, **settings):
     return losses.detach(), torch.autograd.grad(losses.sum(), new)[0]
 
 
-def test_the_losses_here_are_all_there_are():
-    assert {loss for loss, _ in SETTINGS} == set(WEIGHTED_LOSSES.values())
+def test_the_losses_here_and_those_of_the_other_file_are_all_there_are():
+    assert {loss for loss, _ in SETTINGS} | {naive, unclipped, clipped} == set(LOSSES.values())
 
 
 # By hand
