@@ -6,12 +6,13 @@
 # make ground-truth  theory's statements, measured: docs/ground-truth.md and its pictures
 # make torture  runs that are killed at random instants, resumed, and compared byte by byte
 # make bench-keeping  what files and checkpoints cost
+# make bench-transformer  the transformer: sampling, stacks, and how an epoch grows
 # make test-ray  the sweep on a Ray cluster that loses a node (make test runs it too)
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test test-ray torture format bench bench-many bench-keeping seeds findings ground-truth clean
+.PHONY: demo test test-ray torture format bench bench-many bench-keeping bench-transformer seeds findings ground-truth clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -43,6 +44,9 @@ bench-many: $(INSTALLED)
 
 bench-keeping: $(INSTALLED)
 	$(BIN)/python benchmarks/keeping.py
+
+bench-transformer: $(INSTALLED)
+	$(BIN)/python benchmarks/transformer.py
 
 torture: $(INSTALLED)
 	$(BIN)/python tests/torture.py

@@ -130,11 +130,13 @@ def scored_by(config: Config) -> dict[str, Any]:
 def bytes_of(config: Config) -> int:
     """About how much memory a run takes while it trains in a stack."""
     task: Task = apply(TASKS[config.task], {}, config.settings)
-    parameters = sum(p.numel() for p in _policy(config, config.run_seeds[0], task, {}).parameters())
+    policy = _policy(config, config.run_seeds[0], task, {})
+    parameters = sum(p.numel() for p in policy.parameters()) * (2 if config.critic == "separate" else 1)
     prompts = config.prompts_per_epoch or len(task.prompts)
     positions = prompts * task.response_length
     per_token = config.num_responses * (2 * config.steps_per_epoch + 30 + task.vocab_size)
     numbers = 10 * parameters + positions * (per_token + 12 * task.vocab_size)
+    numbers += int(_tokens(config, task) * policy.numbers_per_token * _graphs(config, prompts))
     if "true_values" in needs(ADVANTAGES[config.delta_mode]):
         pulled = config.kl_placement == "reward" and config.kl_coefficient > 0
         per_response = 3 + 6 * task.response_length * pulled
@@ -143,11 +145,30 @@ def bytes_of(config: Config) -> int:
     return numbers * (4 if config.dtype == "float32" else 8)
 
 
+def _tokens(config: Config, task: Task) -> int:
+    """How many tokens of prompts and responses a step reads, where each response is read by itself."""
+    each = task.prompts.shape[-1] + config.num_responses * task.response_length
+    return (config.prompts_per_epoch or len(task.prompts)) * each
+
+
+def _graphs(config: Config, prompts: int) -> float:
+    """How often at once a gradient keeps what it needs of a step's tokens: a critic and Fisher products keep their own.
+
+    Micro-batches keep a part; sampling and scoring, which keep nothing, still need some of it for a while.
+    """
+    graphs = 1 if config.critic is None else 2
+    if "fisher_product" in needs(OPTIMIZERS[config.optimizer]):
+        return graphs + 3
+    return graphs if config.micro_batch is None else max(graphs * min(1.0, config.micro_batch / prompts), 0.25)
+
+
 def multiplications(config: Config, task: Task, policies: Sequence[Policy]) -> float:
     """About how many multiplications one step takes: what threads and devices are chosen by."""
     prompts = config.prompts_per_epoch or len(task.prompts)
     parameters = len(policies) * sum(p.numel() for p in policies[0].parameters())
-    return 6.0 * parameters * prompts * task.response_length
+    shared = policies[0].numbers_per_token == 0
+    tokens = prompts * task.response_length if shared else _tokens(config, task)
+    return 6.0 * parameters * tokens * (1 if config.critic is None else 2)
 
 
 def _most_threads() -> int:

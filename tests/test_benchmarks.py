@@ -19,6 +19,7 @@ BENCHMARKS = [
     (PYTHON + "company.py", "company.py", "--seeds 2 --epochs 3"),
     (PYTHON + "many_runs.py where", "many_runs.py", "where --seeds 2 --epochs 2"),
     ("make bench-keeping", "keeping.py", "--pairs 1 --seeds 2 --epochs 4"),
+    ("make bench-transformer", "transformer.py", "--pairs 1 --epochs 1 --tokens 2 --widths 8"),
     ("make bench-many", "many_runs.py", "seeds --seeds 2 --epochs 2 --pairs 1"),
     ("make bench-many", "many_runs.py", "grid --seeds 1 --epochs 2 --pairs 1"),
     ("make bench-many", "many_runs.py", "table --most 1 --epochs 2"),

@@ -50,6 +50,14 @@ class Policy(nn.Module, ABC):
     def feature_size(self) -> int:
         """How many numbers `features` says of a state."""
 
+    @property
+    def numbers_per_token(self) -> int:
+        """About how many numbers a gradient keeps of each token of each prompt and response, beside its logits.
+
+        0 where responses to a prompt share what is known of them.
+        """
+        return 0
+
     @abstractmethod
     def features(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """The state before each token, and behind the last: [... prompt response token+1 feature].

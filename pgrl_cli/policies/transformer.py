@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pgrl_cli.equations.categorical import inverse_cdf, log_softmax
-from pgrl_cli.policies.attention import Batch, causal_mask, filled, places_for
+from pgrl_cli.policies.attention import VECTOR, Batch, causal_mask, filled, places_for
 from pgrl_cli.policies.block import SPREAD, Block, normed, product
 from pgrl_cli.policies.policy import Normals, Policy
 from pgrl_cli.registry import Count, KnobError, Positive
@@ -58,6 +58,12 @@ class TransformerPolicy(Policy):
     @property
     def feature_size(self) -> int:
         return self.embedding.shape[-1]
+
+    @property
+    def numbers_per_token(self) -> int:
+        """As measured: of each block some twenty vectors, and each head's weights some eight times."""
+        weights = cast(Block, self.blocks[0]).heads * max(self.positions.shape[-2], VECTOR)
+        return len(self.blocks) * (20 * self.feature_size + 8 * weights)
 
     def features(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """What each token is decoded from, and what the last one became: [... prompt response token+1 width]."""

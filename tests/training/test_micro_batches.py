@@ -4,11 +4,12 @@ import pytest
 import torch
 from training.lecture import assert_same_rows, config, rows
 
-from pgrl_cli.assembly import assemble
+from pgrl_cli.assembly import assemble, bytes_of, multiplications
 from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.training import gradients as gradients_module
 from pgrl_cli.training.gradients import gradients_of
-from pgrl_cli.training.objectives import weights_of
+from pgrl_cli.training.objectives import critics_loss, policy_gradient, weights_of
+from pgrl_cli.training.rollouts import collect
 from pgrl_cli.training.trainer import train
 
 SMALL = {"epochs": 2, "steps_per_epoch": 2, "learning_rate": 0.03, "num_responses": 3, "reference_period": 0}
@@ -75,3 +76,59 @@ def test_what_is_measured_is_the_same_though_two_prompts_at_most_are_asked_at_on
     monkeypatch.setattr(gradients_module, "policy_gradient", counted)
     assert_same_rows(rows(config(**keys, micro_batch=2)), theirs)
     assert set(at_once) == {1, 2}
+
+
+LARGER = {"policy": "transformer", "prompt_count": 8, "prompt_length": 5, "vocab_size": 10, "num_responses": 8}
+WHAT = [
+    {},
+    {"width": 64, "prompt_count": 16},
+    {"prompt_length": 14},
+    {"layers": 4, "dtype": "float64"},
+    {"delta_mode": "gae", "critic": "separate"},
+    {"delta_mode": "gae", "critic": "shared"},
+]
+
+
+def kept_by_a_gradient(one):
+    """Bytes that autograd keeps of a step, and those of a state and of what a step makes of its parameters."""
+    parts, state = assemble([one])
+    rollout, kept = collect(parts, one, state)[0], {}
+
+    def keep(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = policy_gradient(parts, one, state.policy, rollout, 0.0).loss
+        if state.learner is not None:
+            loss = loss + critics_loss(parts, one, state.learner.critic, state.policy, rollout)
+    numbers = state.parameters.nbytes + (0 if state.learner is None else state.learner.parameters.nbytes)
+    assert loss.isfinite()
+    return sum(kept.values()) + 8 * numbers
+
+
+@pytest.mark.parametrize("keys", WHAT, ids=str)
+def test_the_memory_that_a_sweep_counts_on_is_that_of_a_step_within_a_factor_of_two(keys):
+    one = config(**LARGER | {"dtype": "float32"} | keys)
+    assert 0.5 < kept_by_a_gradient(one) / bytes_of(one) < 2
+
+
+def test_micro_batches_are_counted_as_smaller_and_fisher_products_as_larger():
+    plain = config(**LARGER)
+    assert bytes_of(config(**LARGER, micro_batch=2)) < 0.6 * bytes_of(plain)
+    assert bytes_of(config(**LARGER, optimizer="trpo")) > 2 * bytes_of(plain)
+
+
+def test_work_is_counted_by_tokens_where_each_response_is_read_by_itself():
+    few, many = (config(**LARGER | {"num_responses": count}) for count in (2, 32))
+    shared = [one.model_copy(update={"policy": "positional"}) for one in (few, many)]
+
+    def work(one):
+        parts, state = assemble([one])
+        return multiplications(one, parts.task, [state.policy])
+
+    assert work(many) / work(few) == (8 * (5 + 32 * 5)) / (8 * (5 + 2 * 5))
+    assert work(shared[0]) == work(shared[1])
+    assert work(
+        few.model_copy(update={"critic": "shared", "value_target": "td", "critic_optimizer": "adam"})
+    ) > 1.9 * work(few)
