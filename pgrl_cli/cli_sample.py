@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 def sample(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, an id, or latest.")],
     prompt: Annotated[
-        list[str] | None, typer.Option("--prompt", "-p", help="Such as '3 1 2'; the task's own prompts without it.")
+        list[str] | None, typer.Option("--prompt", "-p", help="Such as '3 1 2' or '7+25='; the task's own without it.")
     ] = None,
+    held_out: Annotated[
+        bool, typer.Option("--held-out", help="The prompts that were never trained on instead.")
+    ] = False,
     count: Annotated[int | None, typer.Option("-n", min=1, max=10_000, help="Responses to each; 5 without it.")] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="The likeliest tokens instead: one response each.")] = False,
     seed: Annotated[int | None, typer.Option("--seed", help="Of a run with `seeds`; its first without it.")] = None,
@@ -41,9 +44,11 @@ def sample(
 
         if greedy and (count is not None or draw):
             raise ConfigError([Problem("has one response to each prompt; leave -n and --draw out", "--greedy")])
+        if held_out and prompt:
+            raise ConfigError([Problem("takes the task's own prompts; leave --prompt out", "--held-out")])
         folder = Run(resolved(run, runs_dir, kind="run"))
         with sampling.trained(folder, seed) as trained:
-            prompts = sampling.prompts_of(prompt or [], trained.parts)
+            prompts = sampling.prompts_of(prompt or [], trained.parts, held_out)
             responses = trained.greedy(prompts) if greedy else trained.responses(prompts, count or 5, draw)
             for told in trained.notes:
                 note(told)
@@ -51,19 +56,22 @@ def sample(
             if not as_json:
                 print(*("\n".join(_lines_of(each)) for each in samples), sep="\n\n", flush=True)
             asked = not trained.config.sources if attempts is None else attempts
-            earned, exact = sampling.attempts_of(trained) if asked else ([], None)
+            earned, exact = sampling.attempts_of(trained, held_out) if asked else ([], None)
         if as_json:
             table = [asdict(each) for each in earned]
             print_json({"run": str(folder.folder), "samples": samples, "attempts": table, "attempts_exact": exact})
         elif earned:
-            print(*_table_of(earned, "every response there is" if exact else "sampled responses"), sep="\n")
+            prompts_told = "held-out" if held_out else "task's"
+            print(
+                *_table_of(earned, prompts_told, "every response there is" if exact else "sampled responses"), sep="\n"
+            )
 
 
-def _table_of(earned: "list[Attempts]", of_what: str) -> list[str]:
+def _table_of(earned: "list[Attempts]", whose: str, of_what: str) -> list[str]:
     """What several attempts earn, readable."""
     return [
         "",
-        f"what k attempts earn at their best: mean over the task's prompts, from {of_what}",
+        f"what k attempts earn at their best: mean over the {whose} prompts, from {of_what}",
         "k         " + "".join(f"{each.attempts:>8}" for each in earned),
         "best of k " + "".join(f"{each.best_reward:>8.3f}" for each in earned),
         "pass@k    " + "".join(f"{each.passed:>8.3f}" for each in earned),
@@ -72,12 +80,15 @@ def _table_of(earned: "list[Attempts]", of_what: str) -> list[str]:
 
 def _lines_of(sample: dict[str, Any]) -> list[str]:
     """A prompt with its responses, readable."""
-    lines = [f"prompt {_spaced(sample['prompt'])}   right answer {_spaced(sample['solution'])}"]
+    known = sample["solution"] is not None
+    lines = [f"prompt {_said(sample, 'prompt')}" + (f"   right answer {_said(sample, 'solution')}" if known else "")]
     for each in sample["responses"]:
-        told = f"  {_spaced(each['response'])}   probability {each['probability']:.4f}   reward {each['reward']:g}"
+        told = f"  {_said(each, 'response')}   probability {each['probability']:.4f}   reward {each['reward']:g}"
         lines.append(told + ("   right" if each["right"] else ""))
     return lines
 
 
-def _spaced(tokens: list[int]) -> str:
-    return " ".join(map(str, tokens))
+def _said(row: dict[str, Any], name: str) -> str:
+    """Token ids, behind what they say where that is known."""
+    ids = " ".join(map(str, row[name]))
+    return f"{row[f'{name}_text']} ({ids})" if f"{name}_text" in row else ids

@@ -38,7 +38,11 @@ def warm_start_line(record: Record, runs: Runs) -> str | None:
 
 
 def samples(record: Record, run: int | None, seed: int | None) -> Iterator[dict[str, Any]]:
-    """For each prompt a run's responses, with log-probs, rewards and advantages; of a stack, which seed's."""
+    """For each prompt a run's responses, with log-probs, rewards and advantages; of a stack, which seed's.
+
+    Of a task whose responses end also how all of them are written.
+    """
+    task = record.task
     rollout = {
         name: record.rollout[name] if run is None or name == "prompts" else record.rollout[name][run] for name in SHOWN
     }
@@ -51,12 +55,15 @@ def samples(record: Record, run: int | None, seed: int | None) -> Iterator[dict[
     for index, prompt in enumerate(rollout["prompts"]):
         if kept is not None and not kept[index]:
             continue  # a group that this run has dropped, and another of its stack has not
+        responses = rollout["responses"][index]
+        texts = {"prompt_text": task.text(prompt), "texts": [task.text(response) for response in responses]}
         yield {
             "epoch": record.epoch,
             "step": record.steps[0],
             **({} if seed is None else {"seed": seed}),
             "prompt": prompt.numpy(),
-            "responses": rollout["responses"][index].numpy(),
+            "responses": responses.numpy(),
+            **({} if task.end is None else texts),
             "log_probs": rollout["old_log_probs"][index].numpy(),
             "rewards": rollout["task_rewards"][index].numpy(),
             "shaped_rewards": rollout["rewards"][index].numpy(),
@@ -64,15 +71,30 @@ def samples(record: Record, run: int | None, seed: int | None) -> Iterator[dict[
         }
 
 
-def sample_lines(sample: dict[str, Any]) -> Iterator[str]:
-    """The same sample, readable."""
+def sample_lines(sample: dict[str, Any], end: int | None = None) -> Iterator[str]:
+    """The same sample, readable; what lies behind a response's end token is left out."""
     of_seed = f"seed {sample['seed']}   " if "seed" in sample else ""
-    yield f"  {of_seed}prompt {spaced(sample['prompt'])}"
-    rows = zip(sample["responses"], sample["log_probs"], sample["rewards"], sample["advantages"], strict=True)
-    for response, log_probs, reward, advantage in rows:
-        told_log_probs = " ".join(f"{value:7.3f}" for value in log_probs)
-        told_delta = " ".join(f"{value:+.3f}" for value in advantage.reshape(-1))
-        yield f"    response {spaced(response)}   log-probs {told_log_probs}   reward {reward:g}   delta {told_delta}"
+    yield f"  {of_seed}prompt {_written(sample.get('prompt_text'), sample['prompt'])}"
+    texts = sample.get("texts", [None] * len(sample["responses"]))
+    rows = zip(texts, sample["responses"], sample["log_probs"], sample["rewards"], sample["advantages"], strict=True)
+    for text, response, log_probs, reward, advantage in rows:
+        said = response[: _length(response, end)]
+        told_log_probs = " ".join(f"{value:7.3f}" for value in log_probs[: len(said)])
+        told_delta = " ".join(f"{value:+.3f}" for value in advantage.reshape(-1)[: len(said)])
+        told = f"response {_written(text, said)}   log-probs {told_log_probs}"
+        yield f"    {told}   reward {reward:g}   delta {told_delta}"
+
+
+def _length(response: Any, end: int | None) -> int:
+    """How many tokens a response has up to its end, that included."""
+    if end is None or end not in response:
+        return len(response)
+    return int(np.flatnonzero(response == end)[0]) + 1
+
+
+def _written(text: str | None, tokens: Any) -> str:
+    """Token ids side by side, behind what they say where that is known."""
+    return spaced(tokens) if text is None else f"{text} ({spaced(tokens)})"
 
 
 def spaced(tokens: Any) -> str:

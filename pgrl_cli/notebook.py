@@ -254,7 +254,7 @@ class Notebook:
             for seed, run in self._logged():
                 for sample in logs.samples(record, run, seed):
                     lines.samples.write(runs.to_json(sample))
-                    lines.log.write(b"".join(map(_text, logs.sample_lines(sample))))
+                    lines.log.write(b"".join(map(_text, logs.sample_lines(sample, record.task.end))))
         for finding in found:
             lines.log.write(b"".join(map(_text, finding.lines())))
         seconds = {**record.seconds, "files": time.perf_counter() - began}

@@ -16,6 +16,7 @@ from pgrl_cli.equations.attempts import best_of, best_of_samples
 from pgrl_cli.fingerprints import fingerprint
 from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import Run
+from pgrl_cli.tasks.task import Task
 from pgrl_cli.training import checkpoints
 from pgrl_cli.training.checkpoints import CheckpointError
 from pgrl_cli.training.outcomes import MOST_RESPONSES, task_rewards
@@ -97,25 +98,32 @@ def trained(folder: Run, seed: int | None = None, device: str | None = None) -> 
         yield Trained(alone, parts, state, origin, tuple(f"{told}; this is {place.name}" for told in problems))
 
 
-def prompts_of(told: Sequence[str], parts: Parts) -> Tensor:
-    """Prompts [prompt token] from texts such as "3 1 2"; the task's own without any.
+def prompts_of(told: Sequence[str], parts: Parts, held_out: bool = False) -> Tensor:
+    """Prompts [prompt token] from texts such as "3 1 2" or "7+25="; without any the task's own, or those held out.
 
-    Raises ConfigError for what is no prompt of the task's length and vocabulary.
+    Shorter ones are filled up as the task's are. Raises ConfigError for what is no prompt of the task.
     """
+    task = parts.task
+    if held_out and not len(task.held_out):
+        raise ConfigError([Problem("no prompts were held out: held_out_count says how many", "--held-out")])
     if not told:
-        return parts.task.prompts
-    length, vocab = parts.task.prompts.shape[-1], parts.task.vocab_size
-    rows, problems = [], []
-    for text in told:
-        words = text.replace(",", " ").split()
-        tokens = [int(word) for word in words if word.isdecimal() and len(word) < 10]
-        if len(tokens) < len(words) or len(tokens) != length or any(token >= vocab for token in tokens):
-            expected = f"{length} whole numbers from 0 to {vocab - 1}, such as {_spaced(parts.task.prompts[0])!r}"
-            problems.append(Problem(f"came {text[:60]!r}; expected {expected}", "--prompt"))
-        rows.append(tokens)
-    if problems:
-        raise ConfigError(problems)
+        return task.held_out if held_out else task.prompts
+    rows = [task.ids(text) for text in told]
+    if None in rows:
+        wrong = [text for text, row in zip(told, rows, strict=True) if row is None]
+        expected = _expected(task)
+        raise ConfigError([Problem(f"came {text[:60]!r}; expected {expected}", "--prompt") for text in wrong])
     return torch.tensor(rows, device=parts.device)
+
+
+def _expected(task: Task) -> str:
+    """What a prompt looks like, with an example."""
+    example = f"such as {task.text(task.prompts[0])!r}"
+    if task.form is not None:
+        return f"a prompt of the task, {example}"
+    length, numbers = task.prompts.shape[-1], task.vocab_size - (task.end is not None)
+    count = f"{length}" if task.pad is None else f"1 to {length}"
+    return f"{count} whole numbers from 0 to {numbers - 1}, {example}"
 
 
 @dataclass(frozen=True)
@@ -128,13 +136,15 @@ class Attempts:
     """pass@k: the probability that one of them is right."""
 
 
-def attempts_of(trained: Trained) -> tuple[list[Attempts], bool]:
+def attempts_of(trained: Trained, held_out: bool = False) -> tuple[list[Attempts], bool]:
     """Best-of-n and pass@k for the task's prompts, and whether they are exact, from every response there is.
+
+    The prompts are those that were trained on, or those held out.
 
     Beyond 20,000 responses to all prompts together some are sampled.
     """
     task = trained.parts.task
-    prompts = task.prompts
+    prompts = task.held_out if held_out else task.prompts
     exact = len(prompts) * task.response_count <= MOST_RESPONSES
     if exact:
         every = task.every_response()
@@ -153,22 +163,34 @@ def attempts_of(trained: Trained) -> tuple[list[Attempts], bool]:
 
 
 def told(trained: Trained, prompts: Tensor, responses: Tensor) -> list[dict[str, Any]]:
-    """Responses with their probabilities and rewards, prompt by prompt, as JSON holds them."""
+    """Responses with their probabilities and rewards, prompt by prompt, as JSON holds them.
+
+    Of a task whose responses end also how each is written; `solution` is None where none is known.
+    """
+    task = trained.parts.task
     probabilities, rewards = trained.probabilities(prompts, responses), trained.rewards(prompts, responses)
-    right, solutions = trained.right(prompts, responses), trained.parts.task.solutions(prompts)
-    rows = zip(prompts, solutions, responses, probabilities, rewards, right, strict=True)
+    right, solutions = trained.right(prompts, responses), task.solutions(prompts)
+    known = task.is_right(prompts, solutions[:, None])[:, 0]
+    rows = zip(prompts, solutions, known, responses, probabilities, rewards, right, strict=True)
     return [
         {
-            "prompt": prompt.tolist(),
-            "solution": solution.tolist(),
+            **_written(task, "prompt", prompt),
+            **(_written(task, "solution", solution) if is_known else {"solution": None}),
             "responses": [
-                {"response": r.tolist(), "probability": p.item(), "reward": points.item(), "right": bool(fits)}
+                {
+                    **_written(task, "response", r),
+                    "probability": p.item(),
+                    "reward": points.item(),
+                    "right": bool(fits),
+                }
                 for r, p, points, fits in zip(*of_prompt, strict=True)
             ],
         }
-        for prompt, solution, *of_prompt in rows
+        for prompt, solution, is_known, *of_prompt in rows
     ]
 
 
-def _spaced(tokens: Tensor) -> str:
-    return " ".join(map(str, tokens.tolist()))
+def _written(task: Task, name: str, tokens: Tensor) -> dict[str, Any]:
+    """Token ids, and of a task with an end what they say."""
+    ids = {name: tokens.tolist()}
+    return ids if task.end is None else ids | {f"{name}_text": task.text(tokens)}

@@ -107,6 +107,24 @@ def test_samples_and_log_show_chosen_epochs_and_the_last(tmp_path):
     assert log.count("response ") == 3 * 30
 
 
+def test_samples_of_a_task_with_ends_say_what_is_written_and_show_each_token_its_own_advantage(tmp_path):
+    keys = {"task": "parity", "reward_fn": "steps", "prompt_count": 4, "delta_mode": "reward_to_go", "seeds": 2}
+    folder, _ = trained(tmp_path, **keys, epochs=1)
+    samples = [json.loads(line) for line in (folder.folder / "samples.jsonl").read_text().splitlines()]
+    log = folder.log_file.read_text()
+    for sample in samples:
+        bits = "".join(map(str, sample["prompt"])).lstrip("3")
+        assert sample["prompt_text"] == bits
+        assert f"prompt {bits} ({' '.join(map(str, sample['prompt']))})" in log
+        for text, response, deltas in zip(sample["texts"], sample["responses"], sample["advantages"], strict=True):
+            said = response[: response.index(2) + 1] if 2 in response else response
+            assert text == "".join("01."[token] for token in said)
+            told = " ".join(f"{delta:+.3f}" for delta in deltas[: len(said)])
+            lines = [line for line in log.splitlines() if line.endswith(f"   delta {told}")]
+            assert any(f"response {text} ({' '.join(map(str, said))})   log-probs" in line for line in lines)
+    assert len(samples) == 8
+
+
 def test_the_same_config_writes_the_same_bytes_and_its_own_config_file_does_too(tmp_path):
     keys = {"loss_mode": "clipped", "clip_epsilon": 0.1, "kl_coefficient": 0.1, "seed": 3}
     first, _ = trained(tmp_path, **keys)

@@ -68,6 +68,53 @@ def test_greedy_is_the_likeliest_and_prompts_may_be_given(tmp_path):
         assert torch.equal(policy.greedy(prompts), every.argmax(dim=-1))
 
 
+ADDITION = {"task": "addition", "digits": 2, "reward_fn": "digits", "epochs": 1, "prompt_count": 6, "held_out_count": 4}
+
+
+def test_prompts_of_tasks_with_symbols_are_texts_and_so_are_the_answers(tmp_path):
+    folder = trained(tmp_path, **ADDITION, num_responses=2)
+    asked = ["sample", str(folder.folder), "--no-attempts", "-n", "1"]
+    said = json.loads(pgrl(*asked, "--prompt", "7+25=", "-p", "90+99=", "--json")[1])["samples"]
+    assert [each["prompt"] for each in said] == [[13, 7, 10, 2, 5, 11], [9, 0, 10, 9, 9, 11]]
+    assert [(each["prompt_text"], each["solution_text"]) for each in said] == [("7+25=", "32."), ("90+99=", "189.")]
+    (answered,) = said[0]["responses"]
+    symbols = dict(enumerate("0123456789+=."))
+    written = "".join(symbols[token] for token in answered["response"])
+    assert answered["response_text"] == written.partition(".")[0] + "." * ("." in written)
+    out = pgrl(*asked, "--prompt", "7+25=")[1]
+    assert out.startswith("prompt 7+25= (13 7 10 2 5 11)   right answer 32. (3 2 12 12)\n  ")
+    for wrong in ("7+=", "7*25=", "7+125=", "07+2=", "7 + 25 =", "٣+25=", ""):
+        code, out, err = pgrl(*asked, "--prompt", wrong)
+        assert (code, out) == (2, "")
+        assert f"came {wrong!r}; expected a prompt of the task, such as " in err
+
+
+def test_prompts_that_were_held_out_can_be_asked_and_their_attempts_counted(tmp_path):
+    folder = trained(tmp_path, **ADDITION, num_responses=2)
+    with sampling.trained(folder) as policy:
+        expected = policy.parts.task.held_out.tolist()
+        (first, *_), _ = sampling.attempts_of(policy, held_out=True)
+    said = json.loads(pgrl("sample", str(folder.folder), "--held-out", "--json")[1])
+    assert [each["prompt"] for each in said["samples"]] == expected
+    assert said["attempts"][0]["best_reward"] == first.best_reward
+    assert "mean over the held-out prompts" in pgrl("sample", str(folder.folder), "--held-out")[1]
+    told = pgrl("sample", str(folder.folder), "--held-out", "--prompt", "7+25=")
+    assert (told[0], "leave --prompt out" in told[2]) == (2, True)
+    told = pgrl("sample", str(trained(tmp_path, epochs=1).folder), "--held-out")
+    assert (told[0], "no prompts were held out" in told[2]) == (2, True)
+
+
+def test_a_prompt_of_countdown_that_was_not_drawn_has_no_known_answer_and_is_judged_all_the_same(tmp_path):
+    folder = trained(tmp_path, task="countdown", prompt_count=3, reward_fn="exact", epochs=1, num_responses=2)
+    with sampling.trained(folder) as policy:
+        task = policy.parts.task
+        prompts = sampling.prompts_of(["1 1 1:99=", task.text(task.prompts[0])], policy.parts)
+        unknown, known = sampling.told(policy, prompts, policy.greedy(prompts))
+    assert unknown["solution"] is None
+    assert "solution_text" not in unknown
+    assert known["solution"] is not None
+
+
 def test_attempts_are_exact_where_all_responses_can_be_gone_through_and_estimated_elsewhere(tmp_path, monkeypatch):
     folder = trained(tmp_path)
     with sampling.trained(folder) as policy:

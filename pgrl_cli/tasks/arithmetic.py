@@ -72,6 +72,12 @@ class Writing:
     fixed_width: bool
     reversed_answer: bool
 
+    @property
+    def form(self) -> str:
+        """What a prompt looks like."""
+        number = rf"\d{{{self.digits}}}" if self.fixed_width else rf"(0|[1-9]\d{{0,{self.digits - 1}}})"
+        return rf"{number}\{self.operator}{number}="
+
     def problems(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Prompts [prompt token] of operands [prompt], filled up from the left."""
         first, second = self._width(left), self._width(right)
@@ -141,6 +147,7 @@ def _task(
         end=STOP,
         pad=PAD if writing.digits > 1 and not writing.fixed_width else None,
         symbols=(*"0123456789", writing.operator, "=", END),
+        form=writing.form,
         overlong_margin=margin,
     )
 

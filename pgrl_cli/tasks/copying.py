@@ -85,6 +85,7 @@ def _letters(
         end=end,
         pad=pad if shortest < longest else None,
         symbols=(*ALPHABET[:letters], END),
+        form=f"[{ALPHABET[:letters]}]{{{shortest},{longest}}}",
         overlong_margin=margin,
     )
 

@@ -76,6 +76,7 @@ def countdown(
         end=STOP,
         pad=PAD,
         symbols=SYMBOLS,
+        form=PROMPT.pattern,
         right=lambda prompts, responses: verdicts(prompts, responses) == RIGHT,
         overlong_margin=margin,
     )

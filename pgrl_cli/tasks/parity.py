@@ -50,5 +50,6 @@ def parity(
         end=STOP,
         pad=PAD if shortest_prompt < prompt_length else None,
         symbols=("0", "1", END),
+        form=f"[01]{{{shortest_prompt},{prompt_length}}}",
         overlong_margin=margin,
     )

@@ -1,5 +1,6 @@
 """What a task is."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -42,7 +43,9 @@ class Task:
     """The id that fills shorter prompts up, from the left: the one behind the vocabulary; it is read and never written.
     None where all prompts have one length."""
     symbols: tuple[str, ...] = ()
-    """How each token of the vocabulary is written; none where tokens are numbers."""
+    """How each token of the vocabulary is written, with one sign; none where tokens are numbers."""
+    form: str | None = None
+    """What a prompt looks like as it is written, as a regular expression; none where tokens are numbers."""
     right: Callable[[Tensor, Tensor], Tensor] | None = None
     """What `is_right` asks where a prompt may have several right answers."""
     overlong_margin: int | None = None
@@ -111,6 +114,18 @@ class Task:
         if self.right is not None:
             return self.right(prompts, responses)
         return (closed(responses, self.end) == self.solutions(prompts)[:, None, :]).all(dim=-1)
+
+    def ids(self, text: str) -> list[int] | None:
+        """The ids [token] of a prompt as it is written, 17+25= or 3 1 2, filled up from the left; None for none."""
+        width = self.prompts.shape[-1]
+        if self.form is not None:
+            ids = [self.symbols.index(sign) for sign in text] if re.fullmatch(self.form, text, re.ASCII) else []
+        else:
+            words, numbers = text.replace(",", " ").split(), self.vocab_size - (self.end is not None)
+            ids = [int(word) for word in words if word.isdecimal() and len(word) < 10 and int(word) < numbers]
+            ids = ids if len(ids) == len(words) else []
+        shortest = width if self.pad is None else 1
+        return [self.pad or 0] * (width - len(ids)) + ids if shortest <= len(ids) <= width else None
 
     def text(self, tokens: Tensor) -> str:
         """A prompt or a response [token] as it is written: 17+25=, without padding and what lies behind its end."""

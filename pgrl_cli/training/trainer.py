@@ -17,6 +17,7 @@ from torch import Tensor
 from pgrl_cli.config import Config
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import frozen_copy
+from pgrl_cli.tasks.task import Task
 from pgrl_cli.training.faults import Fault
 from pgrl_cli.training.group_measures import Measures
 from pgrl_cli.training.measures import (
@@ -56,6 +57,8 @@ class Record:
     """The shares of a stack that could not be scored: their runs are spoilt, and no others."""
     faults: Mapping[int, Fault]
     """Why runs had a gradient without a finite norm, the first time in this epoch; a run alone is number 0."""
+    task: Task
+    """What was trained on."""
     warm_start: Warmth | None = None
     """How the warm start before it went, where there was one."""
 
@@ -142,7 +145,7 @@ def _epoch(parts: Parts, config: Config, state: State) -> Record:
     seconds = {"rollout": sampled - started, "steps": ended - sampled, "measures": time.perf_counter() - ended}
     state.epoch += 1
     numbers = range(state.steps - config.steps_per_epoch, state.steps)
-    return Record(state.epoch - 1, numbers, measures, evaluation, rollout, seconds, failures, steps.faults)
+    return Record(state.epoch - 1, numbers, measures, evaluation, rollout, seconds, failures, steps.faults, parts.task)
 
 
 def _refresh_reference(parts: Parts, config: Config, state: State) -> None:

@@ -56,6 +56,14 @@ def nothing_behind_the_end(response, end):
     return end not in response or set(response[response.index(end) :]) == {end}
 
 
+@any_task
+def test_a_prompt_is_known_again_as_it_is_written(task):
+    for prompt in [*task.prompts, *task.held_out]:
+        assert task.ids(task.text(prompt)) == prompt.tolist()
+    for nothing in ("", "?", " ".join("0" * (task.prompts.shape[-1] + 1)), str(task.vocab_size), "."):
+        assert task.ids(nothing) is None
+
+
 def test_more_responses_than_a_machine_should_list_are_refused_with_their_number():
     widest = sorting(prompts=[[0] * 20], vocab_size=2)
     assert widest.response_count == 2**20
