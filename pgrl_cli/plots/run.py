@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pgrl_cli.config.problems import listed
 from pgrl_cli.plots.style import (
     ACCENT,
     INK,
+    LINES,
     QUIET,
     SMALL,
     caption,
@@ -27,6 +29,10 @@ from pgrl_cli.results import AT_ITS_END, ONCE_AN_EPOCH
 from pgrl_cli.statistics import FEW
 
 DRAWN = ("mean_reward", "shaped_reward", "exact_match", "held_out_exact_match", "kl", "loss")
+COMPONENT = "reward/"
+"""What the metrics of a reward's components begin with: all of them are drawn."""
+COMPONENTS = "components"
+"""Stands for any of them."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +59,12 @@ class Gathered:
     def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Take in lines of metrics.jsonl, or what they are made of: numbers, or arrays [seed]."""
         for row in rows:
-            for name in DRAWN:
-                once, at_its_end = name in ONCE_AN_EPOCH, name in AT_ITS_END
+            for name in (*DRAWN, *(name for name in row if name.startswith(COMPONENT))):
+                once, at_its_end = name in ONCE_AN_EPOCH or name.startswith(COMPONENT), name in AT_ITS_END
                 if (once and row["epoch"] == self.epoch) or (at_its_end and row[name] is None):
                     continue
-                value = row[name]
-                self.rows[name].append((row["step"], value.copy() if isinstance(value, np.ndarray) else value))
+                value = row[name].copy() if isinstance(row[name], np.ndarray) else row[name]
+                self.rows.setdefault(name, []).append((row["step"], value))
             self.epoch = row["epoch"]
 
     def curves(self) -> Curves:
@@ -84,10 +90,12 @@ def title_of(config: Mapping[str, Any], seeds: Sequence[int]) -> str:
 def draw(curves: Curves, path: Path, *, title: str, maximum: float | None, failed: Sequence[int] = ()) -> None:
     """The lecture's picture: mean reward with its known maximum, exact match, KL and loss over optimizer steps.
 
-    Exact match and KL have a panel where they were measured. Of several seeds it is their mean with the 95 % bootstrap
-    interval, of fewer than five also each one; `failed` seeds are named. What is not a number is a gap.
+    A reward's components, exact match and KL have a panel where there are any. Of several seeds it is their mean with
+    the 95 % bootstrap interval, of fewer than five also each one; `failed` seeds are named. What is not a number is a
+    gap.
     """
-    drawn = [panel for panel in PANELS if panel[0] is None or panel[0] in curves]
+    there = {*curves, *(COMPONENTS for name in curves if name.startswith(COMPONENT))}
+    drawn = [panel for panel in PANELS if panel[0] is None or panel[0] in there]
     heights = [height for _, height, _ in drawn]
     told = _told(curves["mean_reward"], failed) if "mean_reward" in curves else ""
     below = height_of_caption(told) if told else 0.0
@@ -156,6 +164,16 @@ def _mark_maximum(panel: Any, maximum: float) -> None:
     panel.annotate(f"maximum {maximum:g}", xy, xycoords=("axes fraction", "data"), fontsize=SMALL, color=INK, **place)
 
 
+def _draw_components(panel: Any, curves: Curves) -> None:
+    """Each component as it is paid, without its weight: one that rises while another falls is seen."""
+    panel.set_ylabel("components")
+    components = [name for name in curves if name.startswith(COMPONENT)]
+    for name, look in zip(components, cycle(LINES), strict=False):
+        style = {"color": look["color"], "linestyle": look["linestyle"], "linewidth": 1.2}
+        _put(panel, curves[name], label=name.removeprefix(COMPONENT), **style)
+    panel.legend(frameon=False, fontsize=SMALL, loc="best", ncols=1 if len(components) < 4 else 2)
+
+
 def _draw_match(panel: Any, curves: Curves) -> None:
     style = {"linewidth": 1.2, "markersize": 3.5, "clip_on": False}
     _put(panel, curves["exact_match"], color=ACCENT, marker="o", label="trained on", **style)
@@ -178,6 +196,7 @@ def _draw_loss(panel: Any, curves: Curves) -> None:
 
 PANELS: tuple[tuple[str | None, float, Callable[[Any, Curves], None]], ...] = (
     (None, 2.2, _draw_reward),
+    (COMPONENTS, 1.1, _draw_components),
     ("exact_match", 0.8, _draw_match),
     ("kl", 0.8, _draw_kl),
     (None, 1.2, _draw_loss),
