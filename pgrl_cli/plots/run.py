@@ -24,6 +24,7 @@ from pgrl_cli.plots.style import (
     new_figure,
     save,
     short_numbers,
+    width_of,
 )
 from pgrl_cli.results import AT_ITS_END, ONCE_AN_EPOCH
 from pgrl_cli.statistics import FEW
@@ -31,6 +32,8 @@ from pgrl_cli.statistics import FEW
 DRAWN = ("mean_reward", "shaped_reward", "exact_match", "held_out_exact_match", "kl", "loss")
 COMPONENT = "reward/"
 """What the metrics of a reward's components begin with: all of them are drawn."""
+BROAD, SAMPLE, ROW = 3.8, 0.5, 0.2
+"""The width of a panel and of a name's sample of line, in inches; and a row of names, in heights of their panel."""
 COMPONENTS = "components"
 """Stands for any of them."""
 
@@ -167,11 +170,15 @@ def _mark_maximum(panel: Any, maximum: float) -> None:
 def _draw_components(panel: Any, curves: Curves) -> None:
     """Each component as it is paid, without its weight: one that rises while another falls is seen."""
     panel.set_ylabel("components")
-    components = [name for name in curves if name.startswith(COMPONENT)]
-    for name, look in zip(components, cycle(LINES), strict=False):
-        style = {"color": look["color"], "linestyle": look["linestyle"], "linewidth": 1.2}
-        _put(panel, curves[name], label=name.removeprefix(COMPONENT), **style)
-    panel.legend(frameon=False, fontsize=SMALL, loc="best", ncols=1 if len(components) < 4 else 2)
+    components = {name.removeprefix(COMPONENT): s for name, s in curves.items() if name.startswith(COMPONENT)}
+    for (name, series), look in zip(components.items(), cycle(LINES), strict=False):
+        _put(panel, series, label=name, color=look["color"], linestyle=look["linestyle"], linewidth=1.2)
+    beside = max(1, int(BROAD / (SAMPLE + max(map(width_of, components)))))
+    rows = -(-len(components) // beside)
+    low, high = panel.get_ylim()
+    panel.set_ylim(low, high + (high - low) * rows * ROW)  # room for the names above all lines
+    place = {"loc": "upper left", "borderaxespad": 0.3, "borderpad": 0.0}
+    panel.legend(frameon=False, fontsize=SMALL, ncols=beside, **place)
 
 
 def _draw_match(panel: Any, curves: Curves) -> None:
@@ -196,7 +203,7 @@ def _draw_loss(panel: Any, curves: Curves) -> None:
 
 PANELS: tuple[tuple[str | None, float, Callable[[Any, Curves], None]], ...] = (
     (None, 2.2, _draw_reward),
-    (COMPONENTS, 1.1, _draw_components),
+    (COMPONENTS, 1.2, _draw_components),
     ("exact_match", 0.8, _draw_match),
     ("kl", 0.8, _draw_kl),
     (None, 1.2, _draw_loss),
