@@ -24,7 +24,17 @@ from pgrl_cli.config.schema import WarmStart, seeds_of
 from pgrl_cli.config.seed_words import seeds_written_out, wrong_with_seeds
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.policies import POLICIES
-from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, knobs, needs, smallest_group
+from pgrl_cli.registry import (
+    REQUIRED,
+    Function,
+    Knob,
+    KnobError,
+    apply,
+    knobs,
+    looks_across_prompts,
+    needs,
+    smallest_group,
+)
 from pgrl_cli.secrecy import holds_secret
 from pgrl_cli.starts import checkpoint_at, misfit_of, path_or_run
 from pgrl_cli.tasks import TASKS
@@ -307,6 +317,7 @@ class _Resolution:
         if size < least and self.fine("num_responses", "delta_mode"):
             message = f"came {size}; delta_mode {mode} compares a group's responses and needs {least}"
             self.tell("num_responses", message)
+        self.check_batch(values, task)
         self.check_every_response(values, task)
         self.check_draws(values, task)
         if values["seeds"] is not None and self.fine("seeds", "log_seeds"):
@@ -318,6 +329,13 @@ class _Resolution:
         self.check_kl_level(values)
         self.note_idle_kl(values)
         self.notes += list(advice(values))
+
+    def check_batch(self, values: Mapping[str, Any], task: Task) -> None:
+        """A delta mode that compares all of an epoch's responses needs two."""
+        mode, keys = values["delta_mode"], ("num_responses", "prompts_per_epoch", "task", "delta_mode")
+        alone = values["num_responses"] * (values["prompts_per_epoch"] or len(task.prompts)) == 1
+        if alone and looks_across_prompts(ADVANTAGES[mode]) and self.fine(*keys):
+            self.tell("num_responses", f"came 1, to one prompt; delta_mode {mode} compares responses and needs 2")
 
     def check_draws(self, values: Mapping[str, Any], task: Task) -> None:
         """No more prompts can be drawn than there are."""

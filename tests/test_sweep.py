@@ -518,7 +518,7 @@ def test_a_knob_that_is_dropped_in_some_cells_is_told_with_what_these_have_in_co
     notes = planned(read_sweep("mine.yaml", ["loss_mode=naive,clipped", "learning_rate=0.1,0.2"]), 1).notes
     assert notes == (
         "clip_epsilon (from mine.yaml) turns nothing in the cells with loss_mode naive and was dropped: it belongs to "
-        "loss_mode: clipped, but there loss_mode is naive",
+        "loss_mode: clipped, sequence_clipped, but there loss_mode is naive",
     )
 
 

@@ -111,7 +111,7 @@ class Config(BaseModel):
     num_responses: Count = 10
     """Responses sampled for each prompt: its group."""
     drop_zero_variance_groups: bool = False
-    """Whether groups whose rewards, as the delta mode sees them, are all equal are left out of the loss."""
+    """Whether groups whose responses all earn the same from the task are left out of the loss."""
     resampling_rounds: Whole = 0
     """How often at most an epoch samples again, on other prompts if it draws some, to replace dropped groups."""
     when_unfilled: Literal["fewer", "fill"] = "fewer"

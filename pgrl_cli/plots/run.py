@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pgrl_cli.config.problems import listed
 from pgrl_cli.plots.style import (
     ACCENT,
     INK,
+    LINES,
     QUIET,
     SMALL,
     caption,
@@ -22,11 +24,18 @@ from pgrl_cli.plots.style import (
     new_figure,
     save,
     short_numbers,
+    width_of,
 )
 from pgrl_cli.results import AT_ITS_END, ONCE_AN_EPOCH
 from pgrl_cli.statistics import FEW
 
 DRAWN = ("mean_reward", "shaped_reward", "exact_match", "held_out_exact_match", "kl", "loss")
+COMPONENT = "reward/"
+"""What the metrics of a reward's components begin with: all of them are drawn."""
+BROAD, SAMPLE, ROW = 3.8, 0.5, 0.2
+"""The width of a panel and of a name's sample of line, in inches; and a row of names, in heights of their panel."""
+COMPONENTS = "components"
+"""Stands for any of them."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +62,12 @@ class Gathered:
     def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Take in lines of metrics.jsonl, or what they are made of: numbers, or arrays [seed]."""
         for row in rows:
-            for name in DRAWN:
-                once, at_its_end = name in ONCE_AN_EPOCH, name in AT_ITS_END
+            for name in (*DRAWN, *(name for name in row if name.startswith(COMPONENT))):
+                once, at_its_end = name in ONCE_AN_EPOCH or name.startswith(COMPONENT), name in AT_ITS_END
                 if (once and row["epoch"] == self.epoch) or (at_its_end and row[name] is None):
                     continue
-                value = row[name]
-                self.rows[name].append((row["step"], value.copy() if isinstance(value, np.ndarray) else value))
+                value = row[name].copy() if isinstance(row[name], np.ndarray) else row[name]
+                self.rows.setdefault(name, []).append((row["step"], value))
             self.epoch = row["epoch"]
 
     def curves(self) -> Curves:
@@ -84,10 +93,12 @@ def title_of(config: Mapping[str, Any], seeds: Sequence[int]) -> str:
 def draw(curves: Curves, path: Path, *, title: str, maximum: float | None, failed: Sequence[int] = ()) -> None:
     """The lecture's picture: mean reward with its known maximum, exact match, KL and loss over optimizer steps.
 
-    Exact match and KL have a panel where they were measured. Of several seeds it is their mean with the 95 % bootstrap
-    interval, of fewer than five also each one; `failed` seeds are named. What is not a number is a gap.
+    A reward's components, exact match and KL have a panel where there are any. Of several seeds it is their mean with
+    the 95 % bootstrap interval, of fewer than five also each one; `failed` seeds are named. What is not a number is a
+    gap.
     """
-    drawn = [panel for panel in PANELS if panel[0] is None or panel[0] in curves]
+    there = {*curves, *(COMPONENTS for name in curves if name.startswith(COMPONENT))}
+    drawn = [panel for panel in PANELS if panel[0] is None or panel[0] in there]
     heights = [height for _, height, _ in drawn]
     told = _told(curves["mean_reward"], failed) if "mean_reward" in curves else ""
     below = height_of_caption(told) if told else 0.0
@@ -156,6 +167,20 @@ def _mark_maximum(panel: Any, maximum: float) -> None:
     panel.annotate(f"maximum {maximum:g}", xy, xycoords=("axes fraction", "data"), fontsize=SMALL, color=INK, **place)
 
 
+def _draw_components(panel: Any, curves: Curves) -> None:
+    """Each component as it is paid, without its weight: one that rises while another falls is seen."""
+    panel.set_ylabel("components")
+    components = {name.removeprefix(COMPONENT): s for name, s in curves.items() if name.startswith(COMPONENT)}
+    for (name, series), look in zip(components.items(), cycle(LINES), strict=False):
+        _put(panel, series, label=name, color=look["color"], linestyle=look["linestyle"], linewidth=1.2)
+    beside = max(1, int(BROAD / (SAMPLE + max(map(width_of, components)))))
+    rows = -(-len(components) // beside)
+    low, high = panel.get_ylim()
+    panel.set_ylim(low, high + (high - low) * rows * ROW)  # room for the names above all lines
+    place = {"loc": "upper left", "borderaxespad": 0.3, "borderpad": 0.0}
+    panel.legend(frameon=False, fontsize=SMALL, ncols=beside, **place)
+
+
 def _draw_match(panel: Any, curves: Curves) -> None:
     style = {"linewidth": 1.2, "markersize": 3.5, "clip_on": False}
     _put(panel, curves["exact_match"], color=ACCENT, marker="o", label="trained on", **style)
@@ -178,6 +203,7 @@ def _draw_loss(panel: Any, curves: Curves) -> None:
 
 PANELS: tuple[tuple[str | None, float, Callable[[Any, Curves], None]], ...] = (
     (None, 2.2, _draw_reward),
+    (COMPONENTS, 1.2, _draw_components),
     ("exact_match", 0.8, _draw_match),
     ("kl", 0.8, _draw_kl),
     (None, 1.2, _draw_loss),

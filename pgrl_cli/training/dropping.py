@@ -67,7 +67,7 @@ def _of_prompts(name: str, tensor: Tensor, places: Tensor | slice) -> Tensor:
 
 def _informative(rounds: Sequence[Rollout]) -> Tensor:
     """Which groups differ in their rewards: [... prompt]; a run that is spoilt wants no others."""
-    rewards = torch.cat([each["rewards"] for each in rounds], dim=-2)
+    rewards = torch.cat([each["task_rewards"] for each in rounds], dim=-2)
     return rewards.amax(dim=-1) != rewards.amin(dim=-1)
 
 

@@ -97,6 +97,13 @@ def test_a_shared_critic_is_refused_by_an_update_that_bounds_how_far_the_policy_
     assert "write critic: separate" in problem
 
 
+def test_a_mode_that_compares_the_whole_batch_refuses_a_batch_of_one(resolved: Resolve, problems: Problems) -> None:
+    mode = "delta_mode: batch_normalized_rewards\nnum_responses: 1\n"
+    (problem,) = problems(f"{mode}prompts_per_epoch: 1\n")
+    assert problem.startswith("mine.yaml:2: num_responses: came 1, to one prompt; delta_mode batch_normalized_rewards")
+    assert resolved(f"{mode}prompts_per_epoch: 2\n").config.num_responses == 1
+
+
 @pytest.mark.parametrize(
     ("text", "note"),
     [

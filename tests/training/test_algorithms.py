@@ -41,7 +41,7 @@ MORE = {
     ),
     "a memory and groups that are dropped": (
         "reinforce_baseline",
-        ["drop_zero_variance_groups=true", "resampling_rounds=1", "when_unfilled=fill", "reward_fn=sort_exact_reward"],
+        ["drop_zero_variance_groups=true", "resampling_rounds=1", "when_unfilled=fill", "num_responses=2"],
     ),
     "the old policy's rewards": ("reinforce", ["delta_mode=old_policy_baseline", "steps_per_epoch=2"]),
     "a critic with a memory": ("a2c", ["optimizer=sgd", "momentum=0.5", "value_clip=0.1", "value_target=td"]),
@@ -82,7 +82,7 @@ def test_a_run_is_the_same_in_a_stack_of_unequal_runs_as_alone(kind):
         own = list(train(parts, one, alone))
         assert_same_rows(rows_of(records, one, run), rows_of(own, one))
         torch.testing.assert_close(together.parameters[run], alone.parameters, rtol=SAME_WITHIN, atol=SAME_WITHIN)
-        assert own[-1].measures["gradient_norm"].max() > 0
+        assert max(record.measures["gradient_norm"].max() for record in own) > 0
         if alone.learner is not None:
             ours = together.learner.parameters[run]
             torch.testing.assert_close(ours, alone.learner.parameters, rtol=SAME_WITHIN, atol=SAME_WITHIN)

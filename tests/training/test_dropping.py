@@ -8,6 +8,7 @@ from training.lecture import config, records
 
 from pgrl_cli.assembly import assemble
 from pgrl_cli.equations.averages import AVERAGES
+from pgrl_cli.logs import samples
 from pgrl_cli.training.dropping import informative_ones, prompts_of
 from pgrl_cli.training.gradients import gradients_of
 from pgrl_cli.training.rollouts import collect
@@ -104,6 +105,17 @@ def test_where_no_group_differs_nothing_is_learned_and_nothing_is_wrong(seeds):
         for name, expected in (("kept_groups", 0), ("loss", 0), ("gradient_norm", 0), ("sampled_responses", 6)):
             assert torch.as_tensor(row[name]).eq(expected).all(), name
         assert "nonfinite" not in row
+
+
+def test_samples_that_are_written_down_are_those_of_a_runs_own_groups():
+    keys = DROPPING | {"epochs": 1, "prompt_count": 4, "prompt_length": 1, "vocab_size": 4, "held_out_count": 0}
+    cells = [config(**keys, reward_fn="sort_exact_reward", seed=seed) for seed in (1, 2)]
+    (together,), _ = records(*cells)
+    shown = [[sample["prompt"].tolist() for sample in samples(together, run, None)] for run in (0, 1)]
+    assert shown[0] != shown[1]
+    for run, one in enumerate(cells):
+        (alone,), _ = records(one)
+        assert shown[run] == [sample["prompt"].tolist() for sample in samples(alone, None, None)]
 
 
 def test_prompts_that_an_epoch_draws_again_are_others_and_those_of_a_run_alone_too():

@@ -1,0 +1,239 @@
+"""The whole family on one task, from one warm start, with one budget of samples."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from page import Findings, arrays, last, mean_of
+from truths.pictures import grid
+
+from pgrl_cli.folders import config_of
+from pgrl_cli.machine import processors
+from pgrl_cli.plots.style import ACCENT, FAINT, INK, QUIET, SMALL, save
+from pgrl_cli.statistics import bootstrap_interval, mean
+
+ALGORITHMS = (
+    "reinforce",
+    "reinforce_baseline",
+    "rloo",
+    "remax",
+    "reinforce_pp",
+    "a2c",
+    "ppo_clip",
+    "ppo_penalty",
+    "trpo",
+    "grpo",
+    "dr_grpo",
+    "dapo",
+    "gspo",
+    "cispo",
+)
+"""In the order of their ideas; each is a file of configs/algorithms."""
+TITLES = {
+    "reinforce": "REINFORCE",
+    "reinforce_baseline": "with a baseline",
+    "rloo": "RLOO",
+    "remax": "ReMax",
+    "reinforce_pp": "REINFORCE++",
+    "a2c": "A2C",
+    "ppo_clip": "PPO, clip",
+    "ppo_penalty": "PPO, penalty",
+    "trpo": "TRPO",
+    "grpo": "GRPO",
+    "dr_grpo": "Dr. GRPO",
+    "dapo": "DAPO",
+    "gspo": "GSPO",
+    "cispo": "CISPO",
+}
+GOAL, NEAR = 0.95, 0.9
+"""Of the held-out prompts, right: what is asked of an algorithm, and what tells how fast it is."""
+COLUMNS = 3
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One algorithm's run."""
+
+    name: str
+    folder: Path
+
+    @cached_property
+    def config(self) -> dict:
+        return dict(config_of(self.folder))
+
+    @cached_property
+    def data(self) -> dict[str, np.ndarray]:
+        """[step seed] each."""
+        return arrays(self.folder)
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """The last line of every epoch: places [epoch]."""
+        epochs = self.data["epochs"]
+        return np.flatnonzero(np.append(epochs[1:] != epochs[:-1], True))
+
+    @cached_property
+    def responses(self) -> np.ndarray:
+        """Sampled so far, at the end of every epoch: [epoch seed]; without those that only a baseline is made of."""
+        shape = (len(self.ends), self.data["loss"].shape[1])
+        each = np.full(shape, float(self.config["prompts_per_epoch"] * self.config["num_responses"]))
+        if "sampled_responses" in self.data:
+            each = self.data["sampled_responses"][self.ends]
+        return each.cumsum(axis=0)
+
+    @cached_property
+    def evaluated(self) -> tuple[np.ndarray, np.ndarray]:
+        """Responses sampled and the share of held-out prompts that are right: [evaluation seed] each."""
+        right = self.data["held_out_exact_match"][self.ends]
+        known = np.isfinite(right).all(axis=1)
+        return self.responses[known], right[known]
+
+    @property
+    def right(self) -> np.ndarray:
+        """The share of held-out prompts that each seed has right at the end: [seed]."""
+        return self.evaluated[1][-1]
+
+    @property
+    def seconds(self) -> float:
+        """Of training, as its timing.jsonl tells."""
+        lines = (self.folder / "timing.jsonl").read_text(encoding="utf-8").splitlines()
+        return sum(json.loads(line)["seconds"] for line in lines)
+
+    def until_near(self) -> str:
+        """Responses until a seed is near: the median over seeds, where at least half come there."""
+        responses, right = self.evaluated
+        reached = right >= NEAR
+        first = np.where(reached.any(axis=0), reached.argmax(axis=0), -1)
+        counts = np.where(first >= 0, np.take_along_axis(responses, first[None].clip(0), axis=0)[0], np.inf)
+        median = np.median(counts)
+        return f"{median:,.0f}" if np.isfinite(median) else "not by half of the seeds"
+
+
+def comparison(page: Findings) -> None:
+    runs = _all_trained(page)
+    start = _at_the_start(page)
+    there = [run for run in runs if run.right.mean() >= GOAL]
+    most = max(int(run.responses[-1].max()) for run in runs)
+    missing = [run for run in runs if run not in there]
+    counted = f"{'All' if not missing else len(there)} {'' if not missing else 'of the '}fourteen"
+    page.section(f"1. {counted} come to {100 * GOAL:.0f} % within {most:,} responses", holds=len(there) > 0)
+    page.picture("comparison", "Held-out exact match over sampled responses, a panel for each of fourteen algorithms")
+    _draw(page, runs)
+    page.say(
+        f"All begin with the same policies: a transformer of {parameters(runs[0]):,} parameters that a short warm start on solutions has "
+        f"brought to {_percent(start.mean())} of the held-out prompts, right in its likeliest response ({_percent(start.min())} to "
+        f"{_percent(start.max())} over the seeds). The task is to sort five numbers below six; the reward is half a point for the whole answer and a tenth for "
+        "each position. An epoch samples eight responses to each of 32 prompts. *Until 90 %* is the median over seeds of the responses "
+        "sampled until the policy was right on 90 % of the held-out prompts, as it was measured every ten epochs; *KL per epoch* how far an epoch's steps have moved the "
+        "policy, in nats per token of the rollout; seconds are those of all seeds together, as one stack on one thread.",
+    )
+    header = ["algorithm", "reward, last ten epochs", "held-out exact match", "until 90 %", "KL per epoch", "seconds"]
+    page.table(header, [_row(run) for run in runs])
+    for run in missing:
+        page.say(REASONS.get(run.name, f"`{run.name}` ends at {mean_of(100 * run.right, 1)} %."))
+    page.say(
+        "What each is made of is its file: a delta mode, a loss, an average, and what it needs besides. ReMax's greedy responses, one to each "
+        "prompt, come on top of the responses that are counted. The learning rates were not searched for: one for all, but where a file says otherwise.",
+    )
+
+
+REASONS: dict[str, str] = {}
+"""Why an algorithm may not come there, where that is known."""
+
+
+def parameters(run: Trained) -> int:
+    """Of one seed's policy, as its checkpoint holds it."""
+    from pgrl_cli.runs import Run
+    from pgrl_cli.training.checkpoints import newest_whole
+
+    _, found, _ = newest_whole(Run(run.folder).checkpoints)
+    seeds = run.data["loss"].shape[1]
+    return sum(t.numel() for name, t in found.tensors.items() if name.startswith("policy.")) // seeds
+
+
+def _all_trained(page: Findings) -> list[Trained]:
+    """Train them all, as many at a time as there are processors."""
+    given = [f"seeds={page.seeds}", *page.overrides]
+    with ThreadPoolExecutor(processors()) as pool:
+        folders = pool.map(lambda name: _trained(page.runs, f"algorithms/{name}", given), ALGORITHMS)
+        runs = [Trained(name, folder) for name, folder in zip(ALGORITHMS, folders, strict=True)]
+    page.ran += [page.typed("train", "--config", f"algorithms/{name}", "-q", *given) for name in ALGORITHMS]
+    return runs
+
+
+def _trained(runs: Path, config: str, words: Sequence[str]) -> Path:
+    """A run, trained in a process of its own."""
+    command = [sys.executable, "-m", "pgrl_cli", "train", "--config", config, "-q", "--runs-dir", str(runs), *words]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    if done.returncode:
+        raise SystemExit(f"{config}\n{done.stderr}")
+    return Path(done.stdout.strip().splitlines()[-1])
+
+
+def _at_the_start(page: Findings) -> np.ndarray:
+    """The share of held-out prompts that the warm policies have right before anything is sampled: [seed]."""
+    words = [f"seeds={page.seeds}", *page.overrides, "epochs=1", "learning_rate=1e-12"]
+    return Trained("start", _trained(page.runs, "algorithms/reinforce", words)).right
+
+
+def _row(run: Trained) -> list[str]:
+    return [
+        f"[{TITLES[run.name]}](../configs/algorithms/{run.name}.yaml)",
+        mean_of(last(run.data, "mean_reward"), 3),
+        mean_of(run.right, 3),
+        run.until_near(),
+        f"{np.nanmean(run.data['epoch_kl']):.4f}",
+        f"{run.seconds:.0f}",
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _draw(page: Findings, runs: Sequence[Trained]) -> None:
+    rows = -(-len(runs) // COLUMNS)
+    told = (
+        f"Dark: the mean over {page.seeds} seeds, with 95 % bootstrap intervals. Light: the means of all others. "
+        f"Broken: {100 * GOAL:.0f} %."
+    )
+    figure, panels = grid(
+        "Held-out exact match over sampled responses", told, {}, columns=COLUMNS, rows=rows, high=0.95
+    )
+    curves = [_curve(run) for run in runs]
+    flat = [panel for row in panels for panel in row]
+    for index, (panel, run) in enumerate(zip(flat, runs, strict=False)):
+        for x, middle, _, _ in curves:
+            panel.plot(x, middle, color=FAINT, linewidth=0.7)
+        x, middle, low, high = curves[index]
+        panel.axhline(GOAL, color=QUIET, linewidth=0.8, linestyle=(0, (4, 2)))
+        panel.fill_between(x, low, high, color=ACCENT, alpha=0.3, linewidth=0)
+        panel.plot(x, middle, color=INK, linewidth=1.5)
+        panel.set_ylim(0, 1.02)
+        panel.set_title(TITLES[run.name], loc="left", fontsize=SMALL, color=INK, pad=-9, x=0.42, y=0.1)
+        panel.set_yticks([0, 0.5, 1])
+        panel.set_yticklabels([])
+        panel.set_xticklabels([])
+        if index % COLUMNS == 0:
+            panel.set_yticklabels(["0", "0.5", "1"])
+        if index + COLUMNS >= len(runs):
+            panel.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:.0f}k")
+    for panel in flat[len(runs) :]:
+        panel.set_visible(False)
+    save(figure, page.pictures / "comparison.png")
+
+
+def _curve(run: Trained) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Responses, and the mean over seeds of what is right, with its interval: [evaluation] each."""
+    responses, right = run.evaluated
+    low, high = bootstrap_interval([right], mean)
+    return responses.mean(axis=1), right.mean(axis=1), low, high
