@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pgrl_cli import listing
+from pgrl_cli import cli_sweep, listing
 from pgrl_cli.cli import app
 from pgrl_cli.config import KEYS
 from pgrl_cli.config.layers import layers_of
@@ -32,6 +32,7 @@ def commands():
 def test_every_command_of_the_readme_runs_as_typed_in_its_order(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli_sweep, "processors", lambda: 1)  # a worker takes longer to begin than to train these cells
     ran = [line for line in commands() if line.startswith("pgrl ")]
     assert len(ran) >= 10
     for line in ran:
