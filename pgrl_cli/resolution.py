@@ -22,6 +22,7 @@ from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, neares
 from pgrl_cli.config.reward_words import RewardWords
 from pgrl_cli.config.schema import WarmStart, seeds_of
 from pgrl_cli.config.seed_words import seeds_written_out, wrong_with_seeds
+from pgrl_cli.dead_keys import DEAD, has_rate
 from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.policies import POLICIES
 from pgrl_cli.registry import (
@@ -40,7 +41,7 @@ from pgrl_cli.starts import checkpoint_at, misfit_of, path_or_run
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.training.outcomes import too_many
-from pgrl_cli.words import DEAD, TABLES, every_knob, has_rate, knobs_of, owners
+from pgrl_cli.words import TABLES, every_knob, knobs_of, owners
 
 FROM_TASK: Mapping[str, Callable[[Task], Any]] = {
     "token_budget": lambda task: float(task.response_length),
