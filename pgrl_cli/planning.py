@@ -17,7 +17,8 @@ from pgrl_cli.config.sweep_spec import Spec, folder_name, told
 from pgrl_cli.experiment import refuse_a_missing_gpu
 from pgrl_cli.resolution import DROPPED, resolve
 from pgrl_cli.stacks import json_of
-from pgrl_cli.training.measures import EVALUATED, METRICS
+from pgrl_cli.training.evaluation import EVALUATED
+from pgrl_cli.training.measures import METRICS
 from pgrl_cli.words import written
 
 ID_DIGITS = 12

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pgrl_cli.config import Config
 from pgrl_cli.training.group_measures import group_measures
-from pgrl_cli.training.scoring import OF_ALL_RUNS, Rollout
+from pgrl_cli.training.likelihoods import OF_ALL_RUNS, Rollout
 
 
 class _Groups(NamedTuple):

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from pgrl_cli.equations.averages import token_mean
 from pgrl_cli.registry import apply
+from pgrl_cli.training.likelihoods import OF_ALL_RUNS, Rollout
 from pgrl_cli.training.objectives import Objective
 from pgrl_cli.training.parts import Parts, State
-from pgrl_cli.training.scoring import OF_ALL_RUNS, Rollout
 
 
 class Fault(NamedTuple):

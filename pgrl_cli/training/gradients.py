@@ -10,9 +10,9 @@ from pgrl_cli.config import Config
 from pgrl_cli.pieces import slices
 from pgrl_cli.policies.stack import joined
 from pgrl_cli.training.dropping import prompts_of
+from pgrl_cli.training.likelihoods import Rollout
 from pgrl_cli.training.objectives import Objective, Weights, critics_loss, policy_gradient
 from pgrl_cli.training.parts import Number, Parts, State
-from pgrl_cli.training.scoring import Rollout
 
 
 class Gradients(NamedTuple):

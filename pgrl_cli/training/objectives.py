@@ -13,8 +13,8 @@ from pgrl_cli.equations.values import value_losses
 from pgrl_cli.policies.heads import Critic
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.registry import Function, apply
+from pgrl_cli.training.likelihoods import Rollout, whole_responses
 from pgrl_cli.training.parts import Number, Parts
-from pgrl_cli.training.scoring import Rollout, whole_responses
 
 
 class Objective(NamedTuple):

@@ -13,10 +13,10 @@ from pgrl_cli.config import Config
 from pgrl_cli.registry import apply, needs
 from pgrl_cli.training.faults import Fault, fault
 from pgrl_cli.training.gradients import Gradients, gradients_of
+from pgrl_cli.training.likelihoods import Rollout
 from pgrl_cli.training.natural import fisher_products, mean_kl
 from pgrl_cli.training.objectives import Objective, policy_gradient, weights_of
 from pgrl_cli.training.parts import Number, Parts, State
-from pgrl_cli.training.scoring import Rollout
 from pgrl_cli.training.updates import clipped_by_norm
 
 

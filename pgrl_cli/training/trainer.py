@@ -18,17 +18,10 @@ from pgrl_cli.config import Config
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import frozen_copy
 from pgrl_cli.tasks.task import Task
+from pgrl_cli.training.evaluation import NOT_OF_OWN_REWARDS, evaluated, is_due
 from pgrl_cli.training.faults import Fault
 from pgrl_cli.training.group_measures import Measures
-from pgrl_cli.training.measures import (
-    MAY_BE_UNKNOWN,
-    NOT_OF_OWN_REWARDS,
-    evaluated,
-    groups_of,
-    is_due,
-    measured,
-    measured_for,
-)
+from pgrl_cli.training.measures import MAY_BE_UNKNOWN, groups_of, measured, measured_for
 from pgrl_cli.training.memory import follow, following, look_back
 from pgrl_cli.training.parts import Parts, State
 from pgrl_cli.training.rollouts import Failures, Rollout, collect, taken_up

@@ -12,8 +12,8 @@ from pgrl_cli.equations.advantages import leave_one_out_rewards, optimal_baselin
 from pgrl_cli.planning import Piece, stacked
 from pgrl_cli.policies import POLICIES
 from pgrl_cli.training import outcomes
+from pgrl_cli.training.on_demand import true_values
 from pgrl_cli.training.rollouts import collect
-from pgrl_cli.training.scoring import true_values
 from pgrl_cli.training.trainer import train
 
 WEIGHTS = {"sort_exact_reward": 1.0, "sort_distance_reward": 0.25}
