@@ -14,8 +14,8 @@ from pgrl_cli.facts import facts_of
 from pgrl_cli.keeper import Keeper
 from pgrl_cli.notebook import Notebook, NotWritten
 from pgrl_cli.stopping import Stop
-from pgrl_cli.training.checkpoints import Checkpoint, part_of, restore, snapshot
 from pgrl_cli.training.parts import Share, State
+from pgrl_cli.training.snapshots import Checkpoint, part_of, restore, snapshot
 from pgrl_cli.training.trainer import Record, Runs, train
 
 Watch = Callable[[int, float], None]

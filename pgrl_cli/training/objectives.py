@@ -74,7 +74,7 @@ def policy_gradient(
     return Objective(loss, kl, entropies.detach(), log_probs.detach(), None if old_kl is None else old_kl.detach())
 
 
-def critics_loss(
+def critic_loss(
     parts: Parts, config: Config, critic: Critic, policy: Policy, rollout: Rollout, weights: Weights | None = None
 ) -> Tensor:
     """Half the mean square of what the critic is off its targets, over tokens: [...]."""

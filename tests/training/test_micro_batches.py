@@ -8,7 +8,7 @@ from pgrl_cli.assembly import assemble, bytes_of, multiplications
 from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.training import gradients as gradients_module
 from pgrl_cli.training.gradients import gradients_of
-from pgrl_cli.training.objectives import critics_loss, policy_gradient, weights_of
+from pgrl_cli.training.objectives import critic_loss, policy_gradient, weights_of
 from pgrl_cli.training.rollouts import collect
 from pgrl_cli.training.trainer import train
 
@@ -101,7 +101,7 @@ def kept_by_a_gradient(one):
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         loss = policy_gradient(parts, one, state.policy, rollout, 0.0).loss
         if state.learner is not None:
-            loss = loss + critics_loss(parts, one, state.learner.critic, state.policy, rollout)
+            loss = loss + critic_loss(parts, one, state.learner.critic, state.policy, rollout)
     numbers = state.parameters.nbytes + (0 if state.learner is None else state.learner.parameters.nbytes)
     assert loss.isfinite()
     return sum(kept.values()) + 8 * numbers
