@@ -4,13 +4,14 @@ import pytest
 import torch
 from training.lecture import assert_same_rows, config, rows
 
-from pgrl_cli.assembly import assemble, bytes_of, multiplications
+from pgrl_cli.assembly import assemble
 from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.training import gradients as gradients_module
 from pgrl_cli.training.gradients import gradients_of
 from pgrl_cli.training.objectives import critic_loss, policy_gradient, weights_of
 from pgrl_cli.training.rollouts import collect
 from pgrl_cli.training.trainer import train
+from pgrl_cli.workload import bytes_of, multiplications
 
 SMALL = {"epochs": 2, "steps_per_epoch": 2, "learning_rate": 0.03, "num_responses": 3, "reference_period": 0}
 ENDS = {"task": "addition", "prompt_count": 5, "reward_fn": "partial", "policy": "transformer", "width": 8, "layers": 1}
