@@ -84,6 +84,7 @@ class _Resolution:
         self.problems += self.layers.problems
 
     def resolved(self) -> Resolved:
+        """Check one thing after the other. Raises ConfigError with all that is wrong."""
         self.merge()
         words = self.words()
         live = knobs_of(words)
@@ -131,6 +132,7 @@ class _Resolution:
                     self.put_into_map(head, rest, entry)
 
     def put_into_map(self, head: str, rest: str, entry: Entry) -> None:
+        """Replace one part of a map that a lower layer gives."""
         below = self.given.get(head)
         if below is None or not isinstance(below.value, dict):
             what = "not set" if below is None else f"the single word {brief(below.value)}"
@@ -140,6 +142,7 @@ class _Resolution:
         self.given[head] = below.with_part(rest, entry)
 
     def bury_by_value(self, live: Mapping[str, Knob]) -> None:
+        """Take away the keys that the values of others leave nothing to turn."""
         self.choose("prompts", "prompts lists them", "prompt_count", "prompt_count={} generates them")
         self.choose("seed", "seed={} asks for one run", "seeds", None)
         values = {key: entry.value for key, entry in self.given.items()}
@@ -162,6 +165,7 @@ class _Resolution:
             self.bury(other, (one,), its_reason.format(brief(first.value)))
 
     def bury(self, key: str, killers: tuple[str, ...], because: str) -> None:
+        """Take away a dead key: with a note where a higher layer killed it, else with a problem."""
         entry = self.given.pop(key)
         level = max((self.given[killer].level for killer in killers if killer in self.given), default=-1)
         if level > entry.level:
@@ -193,6 +197,7 @@ class _Resolution:
         return chosen | of_the_critic(chosen)
 
     def bury_by_word(self, words: Mapping[str, Any], live: Mapping[str, Knob]) -> None:
+        """Take away the knobs of functions that no word names."""
         for name in [name for name in self.given if name not in KEYS and name not in live]:
             keys = owners(name)
             if self.wrong.isdisjoint(keys):
