@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pgrl_cli.dead_keys import OF_THE_CRITIC, asks_for_values, has_rate
 from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.registry import cut_off
-from pgrl_cli.words import OF_THE_CRITIC, TABLES, asks_for_values, has_rate
+from pgrl_cli.words import TABLES
 
 
 def usual_estimator(placement: Any) -> str:

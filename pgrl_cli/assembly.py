@@ -1,8 +1,6 @@
-"""From words to objects: a config's parts, its first state, and how much work a step is. Here and nowhere else."""
+"""From words to objects: a config's parts and its first state. Here and nowhere else."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -18,12 +16,11 @@ from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.equations.divergences import DIVERGENCES
 from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.equations.values import VALUE_TARGETS
-from pgrl_cli.machine import processors
 from pgrl_cli.policies import POLICIES
 from pgrl_cli.policies.heads import CRITICS
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import lay_together, side_by_side
-from pgrl_cli.registry import Function, apply, needs, remembered
+from pgrl_cli.registry import Function, apply, remembered
 from pgrl_cli.registry import knobs as knobs_of
 from pgrl_cli.starts import Start
 from pgrl_cli.tasks import TASKS
@@ -34,9 +31,8 @@ from pgrl_cli.training.outcomes import Outcomes
 from pgrl_cli.training.parts import Learner, Parts, Share, State
 from pgrl_cli.training.updates import FIRST_ORDER, OPTIMIZERS, moments_of
 from pgrl_cli.words import TABLES
+from pgrl_cli.workload import SMALL_WORK, multiplications
 
-SMALL_WORK = 1e8
-"""Multiplications per step below which one thread beats many, and a CPU a GPU: starting the work costs more than it."""
 BROADCAST = (
     "learning_rate",
     "kl_coefficient",
@@ -68,10 +64,24 @@ def assemble(configs: Sequence[Config]) -> tuple[Parts, State]:
     task: Task = apply(TASKS[first.task], {}, first.settings)
     starts = {place: Start(Path(place)) for place in {config.init_from for config in configs} if place is not None}
     policies = [_policy(config, seed, task, starts) for config in configs for seed in config.run_seeds]
+    parts = _parts(configs, task, policies)
+    policy = (side_by_side(policies) if parts.stacked else policies[0]).to(parts.device, parts.dtype)
+    parameters = lay_together(policy, parts.stacked)
+    moments = {name: torch.zeros_like(parameters) for name in moments_of(parts.update)}
+    state = State(policy, parameters, moments, learner=_learner(first, parts, policies))
+    state.coefficients = first_coefficients(parts)
+    if any(remembered(share.advantage) for share in parts.shares):
+        state.past_mean = torch.full(parameters.shape[:-1], torch.nan, device=parts.device, dtype=parts.dtype)
+    return parts, state
+
+
+def _parts(configs: Sequence[Config], task: Task, policies: Sequence[Policy]) -> Parts:
+    """What the words of configs stand for, on the device and in the precision that they train with."""
+    first = configs[0]
     device, dtype = _device(first, multiplications(first, task, policies)), getattr(torch, first.dtype)
     task = replace(task, prompts=task.prompts.to(device), held_out=task.held_out.to(device))
     knobs = _numbers(configs, device, dtype)
-    parts = Parts(
+    return Parts(
         task=task,
         shares=tuple(_shares(configs, task, knobs, dtype)),
         loss=LOSSES[first.loss_mode],
@@ -88,14 +98,6 @@ def assemble(configs: Sequence[Config]) -> tuple[Parts, State]:
         device=device,
         dtype=dtype,
     )
-    policy = (side_by_side(policies) if parts.stacked else policies[0]).to(device, dtype)
-    parameters = lay_together(policy, parts.stacked)
-    moments = {name: torch.zeros_like(parameters) for name in moments_of(parts.update)}
-    state = State(policy, parameters, moments, learner=_learner(first, parts, policies))
-    state.coefficients = first_coefficients(parts)
-    if any(remembered(share.advantage) for share in parts.shares):
-        state.past_mean = torch.full(parameters.shape[:-1], torch.nan, device=device, dtype=dtype)
-    return parts, state
 
 
 def _learner(config: Config, parts: Parts, policies: Sequence[Policy]) -> Learner | None:
@@ -125,67 +127,6 @@ def scored_by(config: Config) -> dict[str, Any]:
     """How a config's responses become advantages: configs that agree in it, side by side, are scored at once."""
     own = {name: config.knobs.get(name) for name in knobs_of(ADVANTAGES[config.delta_mode])}
     return {"reward_fn": config.weights(), "delta_mode": config.delta_mode, **own}
-
-
-def bytes_of(config: Config) -> int:
-    """About how much memory a run takes while it trains in a stack."""
-    task: Task = apply(TASKS[config.task], {}, config.settings)
-    policy = _policy(config, config.run_seeds[0], task, {})
-    parameters = sum(p.numel() for p in policy.parameters()) * (2 if config.critic == "separate" else 1)
-    prompts = config.prompts_per_epoch or len(task.prompts)
-    positions = prompts * task.response_length
-    per_token = config.num_responses * (2 * config.steps_per_epoch + 30 + task.vocab_size)
-    numbers = 10 * parameters + positions * (per_token + 12 * task.vocab_size)
-    numbers += int(_tokens(config, task) * policy.numbers_per_token * _graphs(config, prompts))
-    if "true_values" in needs(ADVANTAGES[config.delta_mode]):
-        pulled = config.kl_placement == "reward" and config.kl_coefficient > 0
-        per_response = 3 + 6 * task.response_length * pulled
-        rewards = len(task.prompts) // len(config.run_seeds)  # once for all seeds
-        numbers += task.response_count * (prompts * per_response + rewards)
-    return numbers * (4 if config.dtype == "float32" else 8)
-
-
-def _tokens(config: Config, task: Task) -> int:
-    """How many tokens of prompts and responses a step reads, where each response is read by itself."""
-    each = task.prompts.shape[-1] + config.num_responses * task.response_length
-    return (config.prompts_per_epoch or len(task.prompts)) * each
-
-
-def _graphs(config: Config, prompts: int) -> float:
-    """How often at once a gradient keeps what it needs of a step's tokens: a critic and Fisher products keep their own.
-
-    Micro-batches keep a part; sampling and scoring, which keep nothing, still need some of it for a while.
-    """
-    graphs = 1 if config.critic is None else 2
-    if "fisher_product" in needs(OPTIMIZERS[config.optimizer]):
-        return graphs + 3
-    return graphs if config.micro_batch is None else max(graphs * min(1.0, config.micro_batch / prompts), 0.25)
-
-
-def multiplications(config: Config, task: Task, policies: Sequence[Policy]) -> float:
-    """About how many multiplications one step takes: what threads and devices are chosen by."""
-    prompts = config.prompts_per_epoch or len(task.prompts)
-    parameters = len(policies) * sum(p.numel() for p in policies[0].parameters())
-    shared = policies[0].numbers_per_token == 0
-    tokens = prompts * task.response_length if shared else _tokens(config, task)
-    return 6.0 * parameters * tokens * (1 if config.critic is None else 2)
-
-
-def _most_threads() -> int:
-    """One for each processor; no more than OMP_NUM_THREADS, by which a sweep shares processors out."""
-    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return min(processors(), int(asked)) if asked.isdecimal() and int(asked) > 0 else processors()
-
-
-@contextmanager
-def threads_for(work: float) -> Iterator[None]:
-    """As many threads as the work is worth: on small tensors one is up to ten times faster than two."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1 if work < SMALL_WORK else _most_threads())
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _policy(config: Config, seed: int, task: Task, starts: Mapping[str, Start]) -> Policy:

@@ -61,10 +61,8 @@ def sample(
             table = [asdict(each) for each in earned]
             print_json({"run": str(folder.folder), "samples": samples, "attempts": table, "attempts_exact": exact})
         elif earned:
-            prompts_told = "held-out" if held_out else "task's"
-            print(
-                *_table_of(earned, prompts_told, "every response there is" if exact else "sampled responses"), sep="\n"
-            )
+            of_what = "every response there is" if exact else "sampled responses"
+            print(*_table_of(earned, "held-out" if held_out else "task's", of_what), sep="\n")
 
 
 def _table_of(earned: "list[Attempts]", whose: str, of_what: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from pgrl_cli import sampling
-from pgrl_cli.assembly import assemble, multiplications, threads_for
+from pgrl_cli.assembly import assemble
 from pgrl_cli.config import Config, ConfigError, Problem
 from pgrl_cli.config.problems import listed, short
 from pgrl_cli.diagnosis.sections import sections
@@ -24,6 +24,7 @@ from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.task import MOST_ENUMERATED, Task
 from pgrl_cli.training.parts import Parts, State
 from pgrl_cli.training.trainer import Record, train
+from pgrl_cli.workload import multiplications, threads_for
 
 SAMPLES = 4096
 """Rollouts that are drawn where sums over all of them are out of reach."""

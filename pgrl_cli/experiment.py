@@ -20,7 +20,7 @@ from pgrl_cli.secrecy import redacted
 from pgrl_cli.stopping import Stop, stoppable
 from pgrl_cli.summary import Summary
 from pgrl_cli.together import Watch, train_together
-from pgrl_cli.training.checkpoints import Checkpoint
+from pgrl_cli.training.snapshots import Checkpoint
 from pgrl_cli.words import written
 
 Notice = Callable[[Finding], None]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pgrl_cli.training import checkpoints
-from pgrl_cli.training.checkpoints import Checkpoint
+from pgrl_cli.training.snapshots import Checkpoint
 
 REST = 5.0
 """Times as long as it took to write."""

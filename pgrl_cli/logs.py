@@ -50,11 +50,9 @@ def samples(record: Record, run: int | None, seed: int | None) -> Iterator[dict[
     advantages = rollout["advantages"]
     if advantages.shape[-1] == 1:
         advantages = advantages.squeeze(-1)  # one for the whole response
-    mask = record.rollout.get("mask")
-    kept = None if mask is None else (mask if run is None else mask[run]).flatten(-2).any(dim=-1).tolist()
     for index, prompt in enumerate(rollout["prompts"]):
-        if kept is not None and not kept[index]:
-            continue  # a group that this run has dropped, and another of its stack has not
+        if not _is_kept(record, run, index):
+            continue
         responses = rollout["responses"][index]
         texts = {"prompt_text": task.text(prompt), "texts": [task.text(response) for response in responses]}
         yield {
@@ -69,6 +67,12 @@ def samples(record: Record, run: int | None, seed: int | None) -> Iterator[dict[
             "shaped_rewards": rollout["rewards"][index].numpy(),
             "advantages": advantages[index].numpy(),
         }
+
+
+def _is_kept(record: Record, run: int | None, index: int) -> bool:
+    """Whether a run learns from a prompt's group, which it may have dropped while another of its stack has not."""
+    mask = record.rollout.get("mask")
+    return mask is None or bool((mask if run is None else mask[run])[index].any())
 
 
 def sample_lines(sample: dict[str, Any], end: int | None = None) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from pgrl_cli.assembly import bytes_of, must_agree, scored_by
+from pgrl_cli.assembly import must_agree, scored_by
 from pgrl_cli.cells import Cell, digest_of
 from pgrl_cli.config import Config, ConfigError, Problem
 from pgrl_cli.config.problems import listed, nearest, short
@@ -17,8 +17,10 @@ from pgrl_cli.config.sweep_spec import Spec, folder_name, told
 from pgrl_cli.experiment import refuse_a_missing_gpu
 from pgrl_cli.resolution import DROPPED, resolve
 from pgrl_cli.stacks import json_of
-from pgrl_cli.training.measures import EVALUATED, METRICS
+from pgrl_cli.training.evaluation import EVALUATED
+from pgrl_cli.training.measures import METRICS
 from pgrl_cli.words import written
+from pgrl_cli.workload import bytes_of
 
 ID_DIGITS = 12
 """Of a hash in hexadecimal: among 100,000 cells two share one with a probability of 2e-5."""

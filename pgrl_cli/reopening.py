@@ -17,7 +17,8 @@ from pgrl_cli.config.sweep_spec import differences, read_sweep
 from pgrl_cli.config.sweep_words import Metric
 from pgrl_cli.resolution import resolve
 from pgrl_cli.stacks import json_of
-from pgrl_cli.training.measures import EVALUATED, METRICS
+from pgrl_cli.training.evaluation import EVALUATED
+from pgrl_cli.training.measures import METRICS
 
 WRITTEN = ("base", "method", "parameters", "metric", "launcher")
 """Keys that every sweep.yaml has."""

@@ -4,7 +4,6 @@ A knob lives while a word names a function whose signature has it. A dead knob i
 least as high as the word that makes it dead; one from a lower layer is dropped with a note.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,25 +21,15 @@ from pgrl_cli.config.problems import ConfigError, Problem, brief, listed, neares
 from pgrl_cli.config.reward_words import RewardWords
 from pgrl_cli.config.schema import WarmStart, seeds_of
 from pgrl_cli.config.seed_words import seeds_written_out, wrong_with_seeds
-from pgrl_cli.equations.advantages import ADVANTAGES
+from pgrl_cli.contradictions import Case, contradictions
+from pgrl_cli.dead_keys import DEAD
 from pgrl_cli.policies import POLICIES
-from pgrl_cli.registry import (
-    REQUIRED,
-    Function,
-    Knob,
-    KnobError,
-    apply,
-    knobs,
-    looks_across_prompts,
-    needs,
-    smallest_group,
-)
+from pgrl_cli.registry import REQUIRED, Function, Knob, KnobError, apply, knobs
 from pgrl_cli.secrecy import holds_secret
 from pgrl_cli.starts import checkpoint_at, misfit_of, path_or_run
 from pgrl_cli.tasks import TASKS
 from pgrl_cli.tasks.task import Task
-from pgrl_cli.training.outcomes import too_many
-from pgrl_cli.words import DEAD, TABLES, every_knob, has_rate, knobs_of, owners
+from pgrl_cli.words import TABLES, every_knob, knobs_of, owners
 
 FROM_TASK: Mapping[str, Callable[[Task], Any]] = {
     "token_budget": lambda task: float(task.response_length),
@@ -95,6 +84,7 @@ class _Resolution:
         self.problems += self.layers.problems
 
     def resolved(self) -> Resolved:
+        """Check one thing after the other. Raises ConfigError with all that is wrong."""
         self.merge()
         words = self.words()
         live = knobs_of(words)
@@ -142,6 +132,7 @@ class _Resolution:
                     self.put_into_map(head, rest, entry)
 
     def put_into_map(self, head: str, rest: str, entry: Entry) -> None:
+        """Replace one part of a map that a lower layer gives."""
         below = self.given.get(head)
         if below is None or not isinstance(below.value, dict):
             what = "not set" if below is None else f"the single word {brief(below.value)}"
@@ -151,6 +142,7 @@ class _Resolution:
         self.given[head] = below.with_part(rest, entry)
 
     def bury_by_value(self, live: Mapping[str, Knob]) -> None:
+        """Take away the keys that the values of others leave nothing to turn."""
         self.choose("prompts", "prompts lists them", "prompt_count", "prompt_count={} generates them")
         self.choose("seed", "seed={} asks for one run", "seeds", None)
         values = {key: entry.value for key, entry in self.given.items()}
@@ -173,6 +165,7 @@ class _Resolution:
             self.bury(other, (one,), its_reason.format(brief(first.value)))
 
     def bury(self, key: str, killers: tuple[str, ...], because: str) -> None:
+        """Take away a dead key: with a note where a higher layer killed it, else with a problem."""
         entry = self.given.pop(key)
         level = max((self.given[killer].level for killer in killers if killer in self.given), default=-1)
         if level > entry.level:
@@ -204,6 +197,7 @@ class _Resolution:
         return chosen | of_the_critic(chosen)
 
     def bury_by_word(self, words: Mapping[str, Any], live: Mapping[str, Knob]) -> None:
+        """Take away the knobs of functions that no word names."""
         for name in [name for name in self.given if name not in KEYS and name not in live]:
             keys = owners(name)
             if self.wrong.isdisjoint(keys):
@@ -312,72 +306,11 @@ class _Resolution:
 
     def check_together(self, values: Mapping[str, Any], task: Task) -> None:
         """What no value can be told by itself; nothing is judged by a value that is wrong already."""
-        mode, size = values["delta_mode"], values["num_responses"]
-        least = smallest_group(ADVANTAGES[mode])
-        if size < least and self.fine("num_responses", "delta_mode"):
-            message = f"came {size}; delta_mode {mode} compares a group's responses and needs {least}"
-            self.tell("num_responses", message)
-        self.check_batch(values, task)
-        self.check_every_response(values, task)
-        self.check_draws(values, task)
-        if values["seeds"] is not None and self.fine("seeds", "log_seeds"):
-            self.check_seeds(values["seeds"], values["log_seeds"])
-        clips = [key for key in ("clip_low", "clip_high") if key in values and values[key] is None]
-        if clips and "clip_epsilon" in values and values["clip_epsilon"] is None:
-            self.tell("clip_epsilon", f"came null, and so did {listed(clips)}")
-        self.check_critic(values)
-        self.check_kl_level(values)
+        for key, message, part in contradictions(Case(values, task, self.sources, self.fine)):
+            entry = self.given.get(key)
+            self.tell(key, message, entry.part(part) if entry and part else entry)
         self.note_idle_kl(values)
         self.notes += list(advice(values))
-
-    def check_batch(self, values: Mapping[str, Any], task: Task) -> None:
-        """A delta mode that compares all of an epoch's responses needs two."""
-        mode, keys = values["delta_mode"], ("num_responses", "prompts_per_epoch", "task", "delta_mode")
-        alone = values["num_responses"] * (values["prompts_per_epoch"] or len(task.prompts)) == 1
-        if alone and looks_across_prompts(ADVANTAGES[mode]) and self.fine(*keys):
-            self.tell("num_responses", f"came 1, to one prompt; delta_mode {mode} compares responses and needs 2")
-
-    def check_draws(self, values: Mapping[str, Any], task: Task) -> None:
-        """No more prompts can be drawn than there are."""
-        drawn, warm_start = values["prompts_per_epoch"], values["warm_start"]
-        only = f"the task has only {len(task.prompts)} prompts"
-        if drawn is not None and drawn > len(task.prompts) and self.fine("prompts_per_epoch", "task"):
-            self.tell("prompts_per_epoch", f"came {drawn}; {only}")
-        if not self.fine("warm_start", "task") or warm_start is None or warm_start.prompts is None:
-            return
-        if warm_start.prompts > len(task.prompts):
-            entry = self.given["warm_start"].part("prompts")
-            self.tell("warm_start", f"prompts: came {warm_start.prompts}; {only}", entry)
-
-    def check_every_response(self, values: Mapping[str, Any], task: Task) -> None:
-        """A delta mode that goes through every response there is must find few, and no reward of the user's own."""
-        mode = values["delta_mode"]
-        if "true_values" not in needs(ADVANTAGES[mode]):
-            return
-        if not self.fine("delta_mode", "task", "reward_fn", "seeds", "prompts_per_epoch"):
-            return
-        why = too_many(task, values["prompts_per_epoch"] or len(task.prompts), len(seeds_of(values)))
-        if self.sources:
-            why = f"{listed(self.sources)} is a function of your own, and is asked for sampled responses alone"
-        if why:
-            others = "optimal_baseline and leave_one_out_rewards do without"
-            self.tell(
-                "delta_mode", f"came {mode!r}, which needs the reward of every response there is; {why}; {others}"
-            )
-
-    def check_critic(self, values: Mapping[str, Any]) -> None:
-        """A critic on the policy's own body moves it, which an update that bounds its KL cannot allow."""
-        if values["critic"] == "shared" and not has_rate(values["optimizer"]) and self.fine("critic", "optimizer"):
-            optimizer = values["optimizer"]
-            message = (
-                f"came 'shared', but optimizer {optimizer} bounds how far the policy moves, and so would the critic"
-            )
-            self.tell("critic", f"{message}; write critic: separate")
-
-    def check_kl_level(self, values: Mapping[str, Any]) -> None:
-        if values["kl_level"] == "sequence" and values["kl_estimator"] == "exact" and values["kl_coefficient"] > 0:
-            message = "came 'sequence', but kl_estimator exact sums over the vocabulary of each token"
-            self.tell("kl_level", f"{message}; take k1, k2 or k3")
 
     def check_each_seed(self, key: str, annotation: Any, seeds: Any) -> None:
         if problem := misfit(annotation, seeds):
@@ -395,15 +328,6 @@ class _Resolution:
         horizon = values["kl_horizon"] != usual["kl_horizon"] and values["kl_coefficient"] > 0
         if horizon and values["kl_target"] is None and self.fine("kl_horizon", "kl_target", "kl_coefficient"):
             self.notes.append("kl_horizon turns nothing while kl_target is null")
-
-    def check_seeds(self, seeds: int | list[int], logged: list[int]) -> None:
-        if isinstance(seeds, list) and len(set(seeds)) < len(seeds):
-            twice = sorted(seed for seed, times in Counter(seeds).items() if times > 1)
-            self.tell("seeds", f"{listed(twice, 5)} came more than once; the same seed is the same run")
-        among = range(seeds) if isinstance(seeds, int) else set(seeds)
-        if strangers := [seed for seed in logged if seed not in among]:
-            told_seeds = f"0 to {seeds - 1}" if isinstance(seeds, int) else listed(seeds, 5)
-            self.tell("log_seeds", f"{listed(strangers, 5)} is none of seeds, which are {told_seeds}")
 
     def fine(self, *keys: str) -> bool:
         """Whether nothing is wrong with any of these keys."""

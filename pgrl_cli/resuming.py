@@ -21,7 +21,7 @@ from pgrl_cli.stopping import stoppable
 from pgrl_cli.summary import Summary
 from pgrl_cli.together import Watch
 from pgrl_cli.training import checkpoints
-from pgrl_cli.training.checkpoints import Checkpoint, CheckpointError
+from pgrl_cli.training.snapshots import Checkpoint, CheckpointError
 from pgrl_cli.words import written
 
 SCHEDULES = {"learning_rate_decay": "learning_rate", "entropy_decay": "entropy_coefficient"}

@@ -51,31 +51,33 @@ def load(path: Path, name: str) -> Points:
 def answer(points: Points, path: Path, prompt: list[int], response: list[int]) -> Answer:
     """What the function says of a case. Raises RewardError where it fails, or says no finite number or list of them."""
     case = told_case(prompt, response)
-    try:
+    try:  # what the user's code returns may fail by itself: a list, or a number, of its own
         answered = points(list(prompt), list(response))
-        listed = (
-            list(answered) if isinstance(answered, list | tuple) else None
-        )  # a list of the user's own may not be one
+        listed = list(answered) if isinstance(answered, list | tuple) else None
         numbers, told = [_number(each) for each in ([answered] if listed is None else listed)], brief(answered)
         wrap = hasattr(answered, "__float__") or isinstance(answered, str)
     except BaseException as error:
         line = _line_in(path, error)
         raise RewardError(f"{path}:{line}: the reward failed {case}: {_told(error)}") from error
-    returned = f"{path}:{getattr(getattr(points, '__code__', None), 'co_firstlineno', 1)}: the reward returned {told}"
-    if listed is not None and len(listed) != len(response):
-        tokens = f"a list holds one number for each token of the response, here {len(response)}"
-        raise RewardError(
-            f"{returned}, {len(listed)} numbers, {case}: {tokens}; a number alone pays the whole response."
-        )
-    good = [number for number in numbers if number is not None]
-    if len(good) < len(numbers):
-        kind = f"a {type(answered).__name__}, " if listed is None else ""
-        hint = " (wrap it in float())" if wrap else ""
-        what = "no number" if listed is None else f"place {numbers.index(None)} holds no number"
-        raise RewardError(f"{returned}, {kind}{case}: {what}{hint}.")
-    if any(not abs(number) <= LARGEST for number in good):
-        raise RewardError(f"{returned} {case}: it must be finite, and below 1e30.")
-    return good[0] if listed is None else good
+    kind = type(answered).__name__ if listed is None else None
+    if wrong := _wrong_with(numbers, kind, " (wrap it in float())" if wrap else "", len(response), case):
+        line = getattr(getattr(points, "__code__", None), "co_firstlineno", 1)
+        raise RewardError(f"{path}:{line}: the reward returned {told}{wrong}")
+    known = [number for number in numbers if number is not None]
+    return known[0] if listed is None else known
+
+
+def _wrong_with(numbers: list[float | None], kind: str | None, hint: str, tokens: int, case: str) -> str | None:
+    """What is wrong with an answer, as a message goes on; `kind` is that of a single one, None of a list."""
+    if kind is None and len(numbers) != tokens:
+        one_each = f"a list holds one number for each token of the response, here {tokens}"
+        return f", {len(numbers)} numbers, {case}: {one_each}; a number alone pays the whole response."
+    if None in numbers:
+        what = f"place {numbers.index(None)} holds no number" if kind is None else "no number"
+        return f", {'' if kind is None else f'a {kind}, '}{case}: {what}{hint}."
+    if any(number is not None and not abs(number) <= LARGEST for number in numbers):
+        return f" {case}: it must be finite, and below 1e30."
+    return None
 
 
 def told_case(prompt: list[int], response: list[int]) -> str:

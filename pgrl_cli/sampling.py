@@ -18,9 +18,9 @@ from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import Run
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.training import checkpoints
-from pgrl_cli.training.checkpoints import CheckpointError
 from pgrl_cli.training.outcomes import MOST_RESPONSES, task_rewards
 from pgrl_cli.training.parts import Parts, State
+from pgrl_cli.training.snapshots import CheckpointError, part_of, restore
 
 SAMPLES = 256
 """Of each prompt, where not all responses can be gone through."""
@@ -85,13 +85,13 @@ def trained(folder: Run, seed: int | None = None, device: str | None = None) -> 
     if kept.get("config") != fingerprint(config):
         raise ConfigError([Problem(f"config.yaml is not what {place.name} was made with", shown)])
     if config.seeds is not None:
-        found = checkpoints.part_of(found, seeds.index(seed), {})
+        found = part_of(found, seeds.index(seed), {})
     origin = config.model_copy(update={"seeds": None, "log_seeds": None, "seed": seed})
     elsewhere = {} if device is None else {"device": device}
     alone = origin.model_copy(update={"init_from": None, **elsewhere})  # where it began may have gone
     parts, state = assemble([alone])
     try:
-        checkpoints.restore(state, found)
+        restore(state, found)
     except CheckpointError as error:
         raise ConfigError([Problem(str(error), shown)]) from error
     with closing(parts):
@@ -139,9 +139,8 @@ class Attempts:
 def attempts_of(trained: Trained, held_out: bool = False) -> tuple[list[Attempts], bool]:
     """Best-of-n and pass@k for the task's prompts, and whether they are exact, from every response there is.
 
-    The prompts are those that were trained on, or those held out.
-
-    Beyond 20,000 responses to all prompts together some are sampled.
+    The prompts are those that were trained on, or those held out. Beyond 20,000 responses to all of them together some
+    are sampled.
     """
     task = trained.parts.task
     prompts = task.held_out if held_out else task.prompts

@@ -98,7 +98,8 @@ def _refuse_unknown(keys: Sequence[str], known: Sequence[str], option: str) -> N
     wrong = [key for key in dict.fromkeys(keys) if key not in known]
     if not wrong:
         return
-    from pgrl_cli.config.schema import KEYS, OTHER_WORDS
+    from pgrl_cli.config.other_words import OTHER_WORDS
+    from pgrl_cli.config.schema import KEYS
 
     problems = []
     for key in wrong:

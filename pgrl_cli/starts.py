@@ -13,7 +13,7 @@ from pgrl_cli.policies.policy import Policy
 from pgrl_cli.runs import Run
 from pgrl_cli.store import resolved
 from pgrl_cli.training import checkpoints
-from pgrl_cli.training.checkpoints import CheckpointError
+from pgrl_cli.training.snapshots import CheckpointError
 
 POLICY = "policy."
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pgrl_cli import statistics
-from pgrl_cli.training.measures import EVALUATED
+from pgrl_cli.training.evaluation import EVALUATED
 
 ENDS = 10
 """Epochs that the first and last mean reward are taken over."""

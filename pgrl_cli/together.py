@@ -8,15 +8,16 @@ from itertools import accumulate
 import numpy as np
 import torch
 
-from pgrl_cli.assembly import assemble, multiplications, stacked, threads_for
+from pgrl_cli.assembly import assemble, stacked
 from pgrl_cli.config import Config
 from pgrl_cli.facts import facts_of
 from pgrl_cli.keeper import Keeper
 from pgrl_cli.notebook import Notebook, NotWritten
 from pgrl_cli.stopping import Stop
-from pgrl_cli.training.checkpoints import Checkpoint, part_of, restore, snapshot
 from pgrl_cli.training.parts import Share, State
+from pgrl_cli.training.snapshots import Checkpoint, part_of, restore, snapshot
 from pgrl_cli.training.trainer import Record, Runs, train
+from pgrl_cli.workload import multiplications, threads_for
 
 Watch = Callable[[int, float], None]
 """Sees, after each epoch is written, how many are done and their last mean reward."""

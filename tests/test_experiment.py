@@ -13,7 +13,7 @@ import torch
 from nursery import Child, finished
 
 from pgrl_cli import growing, notebook, runs, together
-from pgrl_cli.assembly import assemble, multiplications, threads_for
+from pgrl_cli.assembly import assemble
 from pgrl_cli.config import ConfigError, yaml12
 from pgrl_cli.config.layers import layers_from, layers_of
 from pgrl_cli.experiment import RunFailed, run
@@ -28,6 +28,7 @@ from pgrl_cli.training import trainer
 from pgrl_cli.training.checkpoints import read
 from pgrl_cli.verification import faults_of
 from pgrl_cli.words import written
+from pgrl_cli.workload import multiplications, threads_for
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 CONFIGS = sorted((Path(__file__).parents[1] / "configs" / "lecture").glob("*.yaml"))

@@ -25,7 +25,7 @@ from pgrl_cli.resolution import resolve
 from pgrl_cli.results import gathered
 from pgrl_cli.runs import InUse, Run
 from pgrl_cli.stopping import Stopped
-from pgrl_cli.training import measures, trainer
+from pgrl_cli.training import evaluation, trainer
 from pgrl_cli.verification import faults_of
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -295,10 +295,10 @@ def test_a_finished_run_made_longer_is_the_run_that_was_that_long_from_the_start
 def test_a_run_of_an_older_version_keeps_the_metrics_that_its_lines_have(tmp_path, monkeypatch, keys, untouched):
     new = "expected_zero_variance_groups"
     with monkeypatch.context() as older:
-        older.setattr(measures, "EVALUATED", tuple(name for name in measures.EVALUATED if name != new))
-        older.setattr(summary, "EVALUATED", measures.EVALUATED)
+        older.setattr(evaluation, "EVALUATED", tuple(name for name in evaluation.EVALUATED if name != new))
+        older.setattr(summary, "EVALUATED", evaluation.EVALUATED)
         older.setattr(
-            trainer, "evaluated", lambda *given: {n: m for n, m in measures.evaluated(*given).items() if n != new}
+            trainer, "evaluated", lambda *given: {n: m for n, m in evaluation.evaluated(*given).items() if n != new}
         )
         broken = stopped(tmp_path / "runs", 5, **keys)
     whole = untouched(**keys)

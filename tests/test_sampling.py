@@ -15,6 +15,7 @@ from pgrl_cli.experiment import run
 from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import Run
 from pgrl_cli.training import checkpoints
+from pgrl_cli.training.snapshots import restore
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 SHORT = {"epochs": 4, "steps_per_epoch": 3, "name": "short", "learning_rate": 0.01}
@@ -37,7 +38,7 @@ def test_samples_have_the_probabilities_and_rewards_of_the_runs_policy(tmp_path)
     assert [each["prompt"] for each in said["samples"]] == [[1, 0, 2], [3, 2, 4], [1, 2, 3]]
     config = resolve(layers_of(str(folder.folder / "config.yaml"))).config
     parts, state = assemble([config])
-    checkpoints.restore(state, checkpoints.read(folder.checkpoints / "epoch-000004"))
+    restore(state, checkpoints.read(folder.checkpoints / "epoch-000004"))
     for each in said["samples"]:
         assert len(each["responses"]) == 3
         for response in each["responses"]:

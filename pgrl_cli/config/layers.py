@@ -8,8 +8,8 @@ from typing import Any
 
 from pgrl_cli.config import yaml12
 from pgrl_cli.config.files import is_file, opened
+from pgrl_cli.config.other_words import OTHER_WORDS
 from pgrl_cli.config.problems import ConfigError, Problem, brief, short
-from pgrl_cli.config.schema import OTHER_WORDS
 from pgrl_cli.config.shipped import find
 from pgrl_cli.secrecy import is_secret, redacted, refusal
 

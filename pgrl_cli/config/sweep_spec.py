@@ -14,8 +14,9 @@ from pgrl_cli.config import yaml12
 from pgrl_cli.config.files import is_file
 from pgrl_cli.config.kinds import misfit
 from pgrl_cli.config.layers import Entry, Layers, layers_of, layers_of_base, read_file
+from pgrl_cli.config.other_words import OTHER_WORDS
 from pgrl_cli.config.problems import ConfigError, Problem, nearest, short
-from pgrl_cli.config.schema import KEYS, OTHER_WORDS
+from pgrl_cli.config.schema import KEYS
 from pgrl_cli.config.shipped import find
 from pgrl_cli.config.sweep_cells import Cell, Spec
 from pgrl_cli.config.sweep_keys import SweptKeys

@@ -26,8 +26,10 @@ class Rollouts:
     task_rewards: Tensor
     """[rollout prompt response]."""
     seen: Mapping[str, Tensor]
-    """What a delta mode may ask for: rewards, score_squares [rollout prompt response], and true_values, greedy_rewards
-    [rollout prompt]."""
+    """What a delta mode may ask for.
+
+    rewards, score_squares [rollout prompt response]; true_values, greedy_rewards [rollout prompt].
+    """
 
     def advantages(self, mode: Function) -> Tensor:
         """[rollout prompt response token], the last axis 1."""

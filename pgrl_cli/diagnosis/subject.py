@@ -11,9 +11,9 @@ from pgrl_cli.diagnosis.modes import looked_at
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import side_by_side
 from pgrl_cli.registry import Function
+from pgrl_cli.training.likelihoods import shaped
 from pgrl_cli.training.outcomes import task_rewards
 from pgrl_cli.training.parts import Parts, Share
-from pgrl_cli.training.scoring import shaped
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 VECTOR = 16
-"""Of float32, places there are at least: through a shorter row of scores torch's softmax goes number by number, ten
-times slower; what no token fills is masked. Through float64 it always does."""
+"""Places that there are at least in float32: torch's softmax takes a shorter row of scores number by number, which is
+ten times slower. Places that no token fills are masked. In float64 it always goes number by number."""
 
 
 class Batch(NamedTuple):

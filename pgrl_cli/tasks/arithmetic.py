@@ -130,6 +130,7 @@ def _task(
     max_response_tokens: int | None,
     overlong_margin: int | None,
 ) -> Task:
+    """The task of writing the result of two operands [prompt] each."""
     limit, margin = lengths(writing.places + 1, max_response_tokens, overlong_margin)
     prompts, held_out = drawn(_space(writing), *drawing)
 

@@ -65,6 +65,7 @@ def _letters(
     max_response_tokens: int | None,
     overlong_margin: int | None,
 ) -> Task:
+    """The task whose answers `answer` makes of prompts and `pad`: tokens [prompt token], how many count [prompt]."""
     shortest, longest, letters = space
     end, pad = letters, letters + 1
     limit, margin = lengths(longest + 1, max_response_tokens, overlong_margin)

@@ -136,9 +136,9 @@ def text(tokens: Sequence[int]) -> str:
     return "".join(SYMBOLS[token] for token in tokens if token != PAD)
 
 
-def ids(written: str) -> list[int]:
-    """The ids of what is written."""
-    return [SYMBOLS.index(symbol) for symbol in written]
+def ids(said: str) -> list[int]:
+    """The ids that say it."""
+    return [SYMBOLS.index(symbol) for symbol in said]
 
 
 def _drawn(numbers: int, largest: int, count: int, held_out_count: int | None, seed: int) -> dict[str, str]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pgrl_cli.config import Config
 from pgrl_cli.training.group_measures import group_measures
-from pgrl_cli.training.scoring import OF_ALL_RUNS, Rollout
+from pgrl_cli.training.likelihoods import OF_ALL_RUNS, Rollout
 
 
 class _Groups(NamedTuple):
@@ -72,6 +72,7 @@ def _informative(rounds: Sequence[Rollout]) -> Tensor:
 
 
 def _chosen(informative: Tensor, wanted: int, fills: bool) -> _Groups:
+    """Each run's first informative groups [... prompt], as many as it wants, and where it fills up its first others."""
     found = informative.cumsum(dim=-1)
     before = found.unflatten(-1, (-1, wanted))[..., -1]  # [... round], after each
     before = torch.cat([torch.zeros_like(before[..., :1]), before[..., :-1]], dim=-1)

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from pgrl_cli.equations.averages import token_mean
 from pgrl_cli.registry import apply
+from pgrl_cli.training.likelihoods import OF_ALL_RUNS, Rollout
 from pgrl_cli.training.objectives import Objective
 from pgrl_cli.training.parts import Parts, State
-from pgrl_cli.training.scoring import OF_ALL_RUNS, Rollout
 
 
 class Fault(NamedTuple):
@@ -49,9 +49,12 @@ def _critic(state: State, run: int | None) -> str:
 
 
 def _told(parts: Parts, own: Mapping[str, Any], objective: Objective, knobs: Mapping[str, object], norm: Tensor) -> str:
-    kl, old_kl, value_loss, entropies = objective.kl, objective.old_kl, objective.value_loss, objective.entropies
+    """The first on the way from the reward to the gradient that is not finite, in words."""
+    return _of_rewards(own) or _of_terms(parts, own, objective, knobs, norm)
+
+
+def _of_rewards(own: Mapping[str, Any]) -> str | None:
     rewards, shaped, advantages = own["task_rewards"], own["rewards"], own["advantages"]
-    log_probs = own["log_probs"]
     if not _finite(rewards):
         return f"the reward is not finite: {_range(rewards)}"
     if not _finite(shaped):
@@ -59,12 +62,19 @@ def _told(parts: Parts, own: Mapping[str, Any], objective: Objective, knobs: Map
         return f"the shaped reward is not finite: {_range(shaped)}, of rewards {_range(rewards)}{pulled}"
     if not _finite(advantages):
         return f"the advantages are not finite: {_range(advantages)}, of rewards {_range(shaped)}"
-    mask = own["mask"]
+    return None
+
+
+def _of_terms(
+    parts: Parts, own: Mapping[str, Any], objective: Objective, knobs: Mapping[str, object], norm: Tensor
+) -> str:
+    kl, old_kl, value_loss, entropies = objective.kl, objective.old_kl, objective.value_loss, objective.entropies
+    log_probs, mask = own["log_probs"], own["mask"]
     losses = apply(parts.loss, own, knobs)
     policy_loss = apply(parts.average, {"values": losses, "mask": mask}, knobs)
     moved = log_probs - own["old_log_probs"]
     if not _finite(policy_loss):
-        of = f"advantages {_range(advantages)}, log-ratios to the old policy {_range(moved)}"
+        of = f"advantages {_range(own['advantages'])}, log-ratios to the old policy {_range(moved)}"
         return f"the policy loss is {policy_loss.item():g}: token losses {_range(losses)}, {of}"
     if kl is not None and not _finite(kl):
         apart = log_probs - own["reference_log_probs"]
@@ -72,9 +82,8 @@ def _told(parts: Parts, own: Mapping[str, Any], objective: Objective, knobs: Map
     if old_kl is not None and not _finite(old_kl):
         return f"the KL(old || policy) is {old_kl.item():g}: log-ratios to the old policy {_range(moved)}"
     if value_loss is not None and not _finite(value_loss):
-        return (
-            f"the critic's loss is {value_loss.item():g}: values {_range(own['now'])}, targets {_range(own['targets'])}"
-        )
+        of = f"values {_range(own['now'])}, targets {_range(own['targets'])}"
+        return f"the critic's loss is {value_loss.item():g}: {of}"
     entropy = token_mean(entropies.expand(log_probs.shape), mask)
     if not _finite(entropy):
         return f"the entropy is {entropy.item():g}: of tokens {_range(entropies)}"

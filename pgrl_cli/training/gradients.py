@@ -10,9 +10,9 @@ from pgrl_cli.config import Config
 from pgrl_cli.pieces import slices
 from pgrl_cli.policies.stack import joined
 from pgrl_cli.training.dropping import prompts_of
-from pgrl_cli.training.objectives import Objective, Weights, critics_loss, policy_gradient
+from pgrl_cli.training.likelihoods import Rollout
+from pgrl_cli.training.objectives import Objective, Weights, critic_loss, policy_gradient
 from pgrl_cli.training.parts import Number, Parts, State
-from pgrl_cli.training.scoring import Rollout
 
 
 class Gradients(NamedTuple):
@@ -36,8 +36,8 @@ def gradients_of(
         objective, gradient = _at_once(parts, config, state, prompts_of(rollout, some), bonus, weighed)
         objectives.append(objective._replace(loss=objective.loss.detach()))
         gradients.append(gradient)
-    critics = _added_where_known([each.critic for each in gradients])
-    return _together(objectives), Gradients(_added([each.policy for each in gradients]), critics)
+    of_critic = _added_where_known([each.critic for each in gradients])
+    return _together(objectives), Gradients(_added([each.policy for each in gradients]), of_critic)
 
 
 def _at_once(
@@ -48,12 +48,12 @@ def _at_once(
     if state.learner is None:
         return objective, Gradients(joined(torch.autograd.grad(_summed(objective.loss), leaves), parts.stacked), None)
     critic = state.learner.critic
-    value_loss = critics_loss(parts, config, critic, state.policy, rollout, weights)
+    value_loss = critic_loss(parts, config, critic, state.policy, rollout, weights)
     share = parts.knob("value_coefficient", axes=0) if config.critic == "shared" else 1.0
     every = leaves + list(critic.parameters())
     found = torch.autograd.grad(_summed(objective.loss + share * value_loss), every, materialize_grads=True)
-    policys, critics = found[: len(leaves)], found[len(leaves) :]
-    gradients = Gradients(joined(policys, parts.stacked), joined(critics, parts.stacked))
+    of_policy, of_critic = found[: len(leaves)], found[len(leaves) :]
+    gradients = Gradients(joined(of_policy, parts.stacked), joined(of_critic, parts.stacked))
     return objective._replace(value_loss=value_loss.detach()), gradients
 
 

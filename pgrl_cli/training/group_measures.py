@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from pgrl_cli.training.scoring import Rollout
+from pgrl_cli.training.likelihoods import Rollout
 
 GROUPS = (-2, -1)
 """The axes prompt and response."""

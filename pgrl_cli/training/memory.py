@@ -8,8 +8,8 @@ from torch import Tensor
 
 from pgrl_cli.registry import apply, remembered
 from pgrl_cli.training.coefficients import adapted, steered
+from pgrl_cli.training.likelihoods import Rollout
 from pgrl_cli.training.parts import Number, Parts, State
-from pgrl_cli.training.scoring import Rollout
 
 TARGETS = {"kl_coefficient": "kl_target", "old_kl_coefficient": "old_kl_target"}
 """Coefficients that may follow a target, and the key of each one's target."""

@@ -23,7 +23,7 @@ Trial = Callable[[], tuple[Tensor, Tensor]]
 """At the parameters as they are now: the objective to descend [...], and KL(before || now) [...] in nats."""
 
 
-class Step(NamedTuple):
+class Move(NamedTuple):
     """How a step within a bound went."""
 
     kl: Tensor
@@ -45,7 +45,7 @@ def trpo(
     cg_iterations: Count = 10,
     cg_damping: NonNegative | Tensor = 0.1,
     backtracks: Whole = 10,
-) -> Step:
+) -> Move:
     """The natural gradient as far as a KL allows, and only where the objective falls (TRPO).
 
     Schulman et al., 2015, "Trust region policy optimization", appendix C: conjugate gradients for the direction x, the
@@ -124,7 +124,7 @@ def mean_kl(before: Tensor, now: Tensor, mask: Mask) -> Tensor:
     return token_mean(exact(before, now), mask)
 
 
-def _searched(parameters: Tensor, step: Tensor, moves: Tensor, trial: Trial, bound: Number, backtracks: int) -> Step:
+def _searched(parameters: Tensor, step: Tensor, moves: Tensor, trial: Trial, bound: Number, backtracks: int) -> Move:
     """Go back along the step, each run until it may stay; where none may, to where it was."""
     before, (start, _) = parameters.clone(), trial()
     kl, halvings, seeking = torch.zeros_like(start), torch.zeros_like(start, dtype=torch.long), moves
@@ -138,7 +138,7 @@ def _searched(parameters: Tensor, step: Tensor, moves: Tensor, trial: Trial, bou
         kl = torch.where(accepted, distance, kl)
         seeking = seeking & ~accepted
     parameters.copy_(torch.where(seeking.unsqueeze(-1), before, parameters))
-    return Step(kl, halvings, moves & ~seeking)
+    return Move(kl, halvings, moves & ~seeking)
 
 
 def _orthogonal(vectors: Tensor, units: Tensor) -> Tensor:

@@ -13,8 +13,8 @@ from pgrl_cli.equations.values import value_losses
 from pgrl_cli.policies.heads import Critic
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.registry import Function, apply
+from pgrl_cli.training.likelihoods import Rollout, whole_responses
 from pgrl_cli.training.parts import Number, Parts
-from pgrl_cli.training.scoring import Rollout, whole_responses
 
 
 class Objective(NamedTuple):
@@ -74,7 +74,7 @@ def policy_gradient(
     return Objective(loss, kl, entropies.detach(), log_probs.detach(), None if old_kl is None else old_kl.detach())
 
 
-def critics_loss(
+def critic_loss(
     parts: Parts, config: Config, critic: Critic, policy: Policy, rollout: Rollout, weights: Weights | None = None
 ) -> Tensor:
     """Half the mean square of what the critic is off its targets, over tokens: [...]."""

@@ -8,8 +8,9 @@ from torch import Tensor
 from pgrl_cli.config import Config
 from pgrl_cli.reward_calls import RewardError
 from pgrl_cli.training.dropping import informative_ones
+from pgrl_cli.training.likelihoods import OF_ALL_RUNS, Rollout, Sampler, described, under_reference
 from pgrl_cli.training.parts import Parts, State
-from pgrl_cli.training.scoring import OF_ALL_RUNS, Rollout, Sampler, described, scored, under_reference, valued
+from pgrl_cli.training.scoring import scored, valued
 
 __all__ = ["Failures", "Rollout", "collect", "taken_up"]
 

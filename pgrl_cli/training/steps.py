@@ -13,10 +13,10 @@ from pgrl_cli.config import Config
 from pgrl_cli.registry import apply, needs
 from pgrl_cli.training.faults import Fault, fault
 from pgrl_cli.training.gradients import Gradients, gradients_of
+from pgrl_cli.training.likelihoods import Rollout
 from pgrl_cli.training.natural import fisher_products, mean_kl
 from pgrl_cli.training.objectives import Objective, policy_gradient, weights_of
-from pgrl_cli.training.parts import Number, Parts, State
-from pgrl_cli.training.scoring import Rollout
+from pgrl_cli.training.parts import Learner, Number, Parts, State
 from pgrl_cli.training.updates import clipped_by_norm
 
 
@@ -45,18 +45,19 @@ class Steps:
     faults: dict[int, Fault] = field(default_factory=dict)
     """Why runs had a gradient without a finite norm, the first time in the epoch; a run alone is number 0."""
 
-    def all(self) -> list[Step]:
-        """Take them."""
+    def take_all(self) -> list[Step]:
+        """Take them, one after the other; how each went."""
         parts, config, state = self.parts, self.config, self.state
         weights = None if config.micro_batch is None else weights_of(parts, config, self.rollout)
         taken = []
         for _ in range(config.steps_per_epoch):
             found = gradients_of(parts, config, state, self.rollout, self.bonus, weights)
             with torch.no_grad():
-                taken.append(self.taken(*found))
+                taken.append(self.take(*found))
         return taken
 
-    def taken(self, objective: Objective, gradients: Gradients) -> Step:
+    def take(self, objective: Objective, gradients: Gradients) -> Step:
+        """Take one, along the gradients of an objective."""
         norm = torch.linalg.vector_norm(gradients.policy, dim=-1)
         if gradients.critic is not None:
             norm = torch.where(torch.linalg.vector_norm(gradients.critic, dim=-1).isfinite(), norm, torch.nan)
@@ -71,27 +72,31 @@ class Steps:
         state.steps += 1
         given: dict[str, Any] = {
             "parameters": state.parameters,
-            "gradient": self.cut_back(gradients.policy, norm),
+            "gradient": self.shortened(gradients.policy, norm),
             "learning_rate": parts.knob("learning_rate", axes=1) * self.factor,
             "count": state.steps,
         }
         if "fisher_product" in needs(parts.update):
             given |= self.of_the_natural_gradient()
         step = apply(parts.update, given | state.moments, parts.knobs)
-        if state.learner is not None:
-            assert gradients.critic is not None
-            assert parts.critic_update is not None
-            norm = torch.linalg.vector_norm(gradients.critic, dim=-1)
-            given = {
-                "parameters": state.learner.parameters,
-                "gradient": self.cut_back(gradients.critic, norm),
-                "learning_rate": parts.knob("critic_learning_rate", axes=1) * self.factor,
-                "count": state.steps,
-            }
-            apply(parts.critic_update, given | state.learner.moments, parts.knobs)
+        if state.learner is not None and gradients.critic is not None:
+            self.update_critic(state.learner, gradients.critic)
         return None if step is None else step.kl
 
-    def cut_back(self, gradient: Tensor, norm: Tensor) -> Tensor:
+    def update_critic(self, learner: Learner, gradient: Tensor) -> None:
+        """Move the critic along its gradient [... parameter]."""
+        parts = self.parts
+        assert parts.critic_update is not None
+        given: dict[str, Any] = {
+            "parameters": learner.parameters,
+            "gradient": self.shortened(gradient, torch.linalg.vector_norm(gradient, dim=-1)),
+            "learning_rate": parts.knob("critic_learning_rate", axes=1) * self.factor,
+            "count": self.state.steps,
+        }
+        apply(parts.critic_update, given | learner.moments, parts.knobs)
+
+    def shortened(self, gradient: Tensor, norm: Tensor) -> Tensor:
+        """A gradient [... parameter] with no longer a norm [...] than `max_gradient_norm`."""
         most = self.parts.knobs["max_gradient_norm"]
         return gradient if most is None else clipped_by_norm(gradient, norm, most)
 

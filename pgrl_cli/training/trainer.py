@@ -18,23 +18,16 @@ from pgrl_cli.config import Config
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import frozen_copy
 from pgrl_cli.tasks.task import Task
+from pgrl_cli.training.evaluation import NOT_OF_OWN_REWARDS, evaluated, is_due
 from pgrl_cli.training.faults import Fault
 from pgrl_cli.training.group_measures import Measures
-from pgrl_cli.training.measures import (
-    MAY_BE_UNKNOWN,
-    NOT_OF_OWN_REWARDS,
-    evaluated,
-    groups_of,
-    is_due,
-    measured,
-    measured_for,
-)
+from pgrl_cli.training.measures import MAY_BE_UNKNOWN, groups_of, measured, measured_for
 from pgrl_cli.training.memory import follow, following, look_back
 from pgrl_cli.training.parts import Parts, State
 from pgrl_cli.training.rollouts import Failures, Rollout, collect, taken_up
 from pgrl_cli.training.schedules import decayed, scheduled
 from pgrl_cli.training.steps import Steps
-from pgrl_cli.training.warm_start import Warmth, warmed
+from pgrl_cli.training.warm_start import Warmth, warm_up
 
 Runs = slice | int | None
 """Which of a stack's runs: some side by side, one by itself, or all there are."""
@@ -117,7 +110,7 @@ def _finite(value: Any, spoilt: np.ndarray | None) -> bool:
 
 def train(parts: Parts, config: Config, state: State) -> Iterator[Record]:
     """Yield a record per epoch, from the state's epoch to the last; whoever iterates decides what to keep."""
-    warmth = warmed(parts, config, state) if config.warm_start is not None and state.epoch == 0 else None
+    warmth = warm_up(parts, config, state) if config.warm_start is not None and state.epoch == 0 else None
     while state.epoch < config.epochs:
         record = _epoch(parts, config, state)
         yield record if warmth is None else replace(record, warm_start=warmth)
@@ -125,6 +118,7 @@ def train(parts: Parts, config: Config, state: State) -> Iterator[Record]:
 
 
 def _epoch(parts: Parts, config: Config, state: State) -> Record:
+    """Train one epoch: a rollout, its steps, its measures, and what the next ones need of it."""
     started = time.perf_counter()
     parts = following(parts, state)
     before = frozen_copy(state.policy) if parts.asked_for("old_policy_rewards") else None
@@ -137,7 +131,7 @@ def _epoch(parts: Parts, config: Config, state: State) -> Record:
     factor = scheduled(config.learning_rate_decay, config.learning_rate_warmup, state.epoch, config.epochs)
     bonus = parts.knob("entropy_coefficient", axes=0) * decayed(config.entropy_decay, state.epoch, config.epochs)
     steps = Steps(parts, config, state, rollout, factor, bonus)
-    taken = steps.all()
+    taken = steps.take_all()
     ended = time.perf_counter()
     measures = measured(parts, state, rollout, taken)
     evaluation = evaluated(parts, config, state, rollout, old)

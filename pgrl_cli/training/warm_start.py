@@ -21,7 +21,7 @@ class Warmth(NamedTuple):
     last: Tensor
 
 
-def warmed(parts: Parts, config: Config, state: State) -> Warmth:
+def warm_up(parts: Parts, config: Config, state: State) -> Warmth:
     """Teach the policy the task's own solutions, by Adam on their mean negative log-probability per token.
 
     Its runs see the same prompts, as in an epoch. A critic with a body of its own begins where the policy does then.

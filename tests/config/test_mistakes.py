@@ -199,7 +199,10 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     ),
     "no clip at all": (
         "loss_mode: clipped\nclip_epsilon: null\n",
-        ["mine.yaml:2: clip_epsilon: came null, and so did clip_low, clip_high"],
+        [
+            "mine.yaml:2: clip_epsilon: came null, and so did clip_low, clip_high; each side of the clip "
+            "needs a bound, its own or that of clip_epsilon"
+        ],
     ),
     "a knob of another loss": (
         "loss_mode: naive\nclip_epsilon: 0.1\n",

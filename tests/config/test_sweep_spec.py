@@ -21,9 +21,10 @@ from pgrl_cli.config.sweep_spec import Cell, Metric, Spec, differences, folder_n
 from pgrl_cli.config.sweep_texts import sameness
 from pgrl_cli.config.sweep_typed import split
 from pgrl_cli.config.sweep_words import OTHER_SWEEP_WORDS, OWN_KEYS, meant
+from pgrl_cli.dead_keys import DEAD
 from pgrl_cli.planning import planned
 from pgrl_cli.resolution import Resolved, resolve
-from pgrl_cli.words import DEAD, TABLES, every_knob
+from pgrl_cli.words import TABLES, every_knob
 
 Read = Callable[..., Spec]
 Problems = Callable[..., list[str]]

@@ -10,7 +10,7 @@ from pgrl_cli.config.layers import layers_of
 from pgrl_cli.config.shipped import shipped_names
 from pgrl_cli.resolution import resolve
 from pgrl_cli.runs import lines_of
-from pgrl_cli.training.checkpoints import restore, snapshot
+from pgrl_cli.training.snapshots import restore, snapshot
 from pgrl_cli.training.trainer import train
 
 ALGORITHMS = [name for name in shipped_names() if name.startswith("algorithms/") and not name.endswith("/base")]

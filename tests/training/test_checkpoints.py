@@ -11,18 +11,8 @@ import torch
 from pgrl_cli.assembly import assemble
 from pgrl_cli.config.layers import layers_from
 from pgrl_cli.resolution import resolve
-from pgrl_cli.training.checkpoints import (
-    CheckpointError,
-    epoch_of,
-    part_of,
-    places,
-    problems_of,
-    read,
-    restore,
-    snapshot,
-    thin_out,
-    write,
-)
+from pgrl_cli.training.checkpoints import epoch_of, places, problems_of, read, thin_out, write
+from pgrl_cli.training.snapshots import CheckpointError, part_of, restore, snapshot
 from pgrl_cli.training.trainer import train
 
 KL = {"kl_coefficient": 0.1, "loss_mode": "clipped", "reference_period": 3, "epochs": 8, "steps_per_epoch": 3}

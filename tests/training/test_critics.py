@@ -11,7 +11,7 @@ from pgrl_cli.assembly import assemble
 from pgrl_cli.config.layers import layers_from
 from pgrl_cli.experiment import RunFailed, run
 from pgrl_cli.resolution import resolve
-from pgrl_cli.training.objectives import critics_loss
+from pgrl_cli.training.objectives import critic_loss
 from pgrl_cli.training.rollouts import collect
 from pgrl_cli.training.trainer import train
 
@@ -88,7 +88,7 @@ def test_the_value_loss_is_half_the_mean_square_of_the_tokens_that_count_by_hand
         held = value if clip is None else old + min(max(value - old, -clip), clip)
         if inside:
             losses.append(max((value - target) ** 2, (held - target) ** 2) / 2)
-    found = critics_loss(parts, one, critic, state.policy, rollout)
+    found = critic_loss(parts, one, critic, state.policy, rollout)
     assert found.item() == pytest.approx(sum(losses) / len(losses), rel=1e-12)
 
 

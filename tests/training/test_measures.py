@@ -10,7 +10,8 @@ from pgrl_cli.assembly import assemble
 from pgrl_cli.policies import POLICIES
 from pgrl_cli.results import AT_ITS_END
 from pgrl_cli.training import expectations
-from pgrl_cli.training.measures import EVALUATED, METRICS, group_measures
+from pgrl_cli.training.evaluation import EVALUATED
+from pgrl_cli.training.measures import METRICS, group_measures
 from pgrl_cli.training.trainer import train
 
 

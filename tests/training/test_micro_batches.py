@@ -4,13 +4,14 @@ import pytest
 import torch
 from training.lecture import assert_same_rows, config, rows
 
-from pgrl_cli.assembly import assemble, bytes_of, multiplications
+from pgrl_cli.assembly import assemble
 from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.training import gradients as gradients_module
 from pgrl_cli.training.gradients import gradients_of
-from pgrl_cli.training.objectives import critics_loss, policy_gradient, weights_of
+from pgrl_cli.training.objectives import critic_loss, policy_gradient, weights_of
 from pgrl_cli.training.rollouts import collect
 from pgrl_cli.training.trainer import train
+from pgrl_cli.workload import bytes_of, multiplications
 
 SMALL = {"epochs": 2, "steps_per_epoch": 2, "learning_rate": 0.03, "num_responses": 3, "reference_period": 0}
 ENDS = {"task": "addition", "prompt_count": 5, "reward_fn": "partial", "policy": "transformer", "width": 8, "layers": 1}
@@ -101,7 +102,7 @@ def kept_by_a_gradient(one):
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         loss = policy_gradient(parts, one, state.policy, rollout, 0.0).loss
         if state.learner is not None:
-            loss = loss + critics_loss(parts, one, state.learner.critic, state.policy, rollout)
+            loss = loss + critic_loss(parts, one, state.learner.critic, state.policy, rollout)
     numbers = state.parameters.nbytes + (0 if state.learner is None else state.learner.parameters.nbytes)
     assert loss.isfinite()
     return sum(kept.values()) + 8 * numbers

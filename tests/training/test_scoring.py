@@ -7,14 +7,15 @@ import pytest
 import torch
 from training.lecture import assert_same_runs, config, records
 
-from pgrl_cli.assembly import assemble, bytes_of
+from pgrl_cli.assembly import assemble
 from pgrl_cli.equations.advantages import leave_one_out_rewards, optimal_baseline
 from pgrl_cli.planning import Piece, stacked
 from pgrl_cli.policies import POLICIES
 from pgrl_cli.training import outcomes
+from pgrl_cli.training.on_demand import true_values
 from pgrl_cli.training.rollouts import collect
-from pgrl_cli.training.scoring import true_values
 from pgrl_cli.training.trainer import train
+from pgrl_cli.workload import bytes_of
 
 WEIGHTS = {"sort_exact_reward": 1.0, "sort_distance_reward": 0.25}
 MOVED = {"reference_period": 0, "learning_rate": 0.01, "epochs": 4, "steps_per_epoch": 3}

@@ -16,7 +16,7 @@ from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.policies import POLICIES
 from pgrl_cli.resolution import resolve
 from pgrl_cli.tasks import TASKS
-from pgrl_cli.training.measures import EVALUATED
+from pgrl_cli.training.evaluation import EVALUATED
 from pgrl_cli.training.trainer import train
 from pgrl_cli.training.updates import OPTIMIZERS
 

@@ -10,7 +10,7 @@ from pgrl_cli.config.layers import layers_from
 from pgrl_cli.experiment import Interrupted, run
 from pgrl_cli.resolution import resolve
 from pgrl_cli.training import trainer
-from pgrl_cli.training.warm_start import warmed
+from pgrl_cli.training.warm_start import warm_up
 
 WARM = {"warm_start": {"epochs": 6, "learning_rate": 0.05}, "epochs": 1, "steps_per_epoch": 1}
 ENDS = WARM | {"task": "addition", "prompt_count": 4, "policy": "transformer", "width": 8, "layers": 1}
@@ -32,7 +32,7 @@ def test_it_begins_at_the_cross_entropy_of_the_solutions_and_leads_down(keys):
     one = config(**keys)
     parts, state = assemble([one])
     before = nats_of(parts, state.policy)
-    warmth = warmed(parts, one, state)
+    warmth = warm_up(parts, one, state)
     assert warmth.first.item() == pytest.approx(before, rel=1e-12)
     assert nats_of(parts, state.policy) < warmth.last.item() < 0.9 * before
     assert (state.epoch, state.steps) == (0, 0)
@@ -52,7 +52,7 @@ def test_prompts_are_drawn_for_each_step_from_their_own_seed():
     def after(**keys):
         one = config(**WARM | {"warm_start": {"epochs": 3, "prompts": 1}} | keys)
         parts, state = assemble([one])
-        warmed(parts, one, state)
+        warm_up(parts, one, state)
         return state.parameters
 
     assert torch.equal(after(), after())
@@ -65,14 +65,14 @@ def test_one_prompt_a_step_still_shows_them_all():
     parts, state = assemble([one])
     prompts = parts.task.prompts
     before = state.policy.response_log_probs(prompts, parts.task.solutions(prompts)[:, None])
-    warmed(parts, one, state)
+    warm_up(parts, one, state)
     assert (state.policy.response_log_probs(prompts, parts.task.solutions(prompts)[:, None]) > before + 0.1).all()
 
 
 def test_a_critic_with_a_body_of_its_own_begins_where_the_policy_does_after_it():
     one = config(**WARM, delta_mode="gae", critic="separate")
     parts, state = assemble([one])
-    warmed(parts, one, state)
+    warm_up(parts, one, state)
     body = dict(state.learner.critic.body.named_parameters())
     for name, parameter in state.policy.named_parameters():
         assert torch.equal(body[name], parameter)
@@ -92,13 +92,13 @@ def test_a_run_that_was_stopped_while_it_warmed_starts_over_and_may_begin_from_a
     whole, _ = run(resolve(layers_from(warm)), tmp_path / "whole")
 
     def interrupted(*given):
-        warmed(*given)
+        warm_up(*given)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trainer, "warmed", interrupted)
+    monkeypatch.setattr(trainer, "warm_up", interrupted)
     with pytest.raises(Interrupted) as stopped:
         run(resolve(layers_from(warm)), tmp_path / "stopped")
-    monkeypatch.setattr(trainer, "warmed", warmed)
+    monkeypatch.setattr(trainer, "warm_up", warm_up)
     broken = stopped.value.run
     assert not list(broken.checkpoints.glob("*"))
     resuming.resume(resuming.asked_for(broken, []), tell=lambda note: None)
