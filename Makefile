@@ -7,17 +7,24 @@
 # make torture  runs that are killed at random instants, resumed, and compared byte by byte
 # make bench-keeping  what files and checkpoints cost
 # make bench-transformer  the transformer: sampling, stacks, and how an epoch grows
+# make bench-trl  beside TRL's GRPOTrainer; installs it into .venv-trl
 # make test-ray  the sweep on a Ray cluster that loses a node (make test runs it too)
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
+WITH_TRL := .venv-trl/installed
 
-.PHONY: demo test test-ray torture format bench bench-many bench-keeping bench-transformer seeds findings ground-truth clean
+.PHONY: demo test test-ray torture format bench bench-many bench-keeping bench-transformer bench-trl seeds findings ground-truth clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(WITH_TRL): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-trl
+	.venv-trl/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@touch $@
 
 demo: $(INSTALLED)
@@ -48,6 +55,9 @@ bench-keeping: $(INSTALLED)
 bench-transformer: $(INSTALLED)
 	$(BIN)/python benchmarks/transformer.py
 
+bench-trl: $(WITH_TRL)
+	.venv-trl/bin/python benchmarks/against_trl.py
+
 torture: $(INSTALLED)
 	$(BIN)/python tests/torture.py
 
@@ -64,4 +74,4 @@ seeds: $(INSTALLED)
 	$(BIN)/python benchmarks/lecture_seeds.py
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-trl .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

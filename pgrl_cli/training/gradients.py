@@ -24,11 +24,21 @@ class Gradients(NamedTuple):
 
 
 def gradients_of(
-    parts: Parts, config: Config, state: State, rollout: Rollout, bonus: Number, weights: Weights | None
+    parts: Parts,
+    config: Config,
+    state: State,
+    rollout: Rollout,
+    bonus: Number,
+    weights: Weights | None,
+    known: Tensor | None = None,
 ) -> tuple[Objective, Gradients]:
-    """The objective at the policy as it is now, and its gradients; with weights, `micro_batch` prompts at a time."""
+    """The objective at the policy as it is now, and its gradients; with weights, `micro_batch` prompts at a time.
+
+    known [... prompt response token vocab]: the policy's log pi with its gradient, where that is known; it can be used
+    once, and only where all prompts are taken at a time.
+    """
     if weights is None or config.micro_batch is None:
-        return _at_once(parts, config, state, rollout, bonus, None)
+        return _at_once(parts, config, state, rollout, bonus, None, known)
     objectives: list[Objective] = []
     gradients: list[Gradients] = []
     for some in slices(len(rollout["prompts"]), config.micro_batch):
@@ -41,9 +51,15 @@ def gradients_of(
 
 
 def _at_once(
-    parts: Parts, config: Config, state: State, rollout: Rollout, bonus: Number, weights: Weights | None
+    parts: Parts,
+    config: Config,
+    state: State,
+    rollout: Rollout,
+    bonus: Number,
+    weights: Weights | None,
+    known: Tensor | None = None,
 ) -> tuple[Objective, Gradients]:
-    objective = policy_gradient(parts, config, state.policy, rollout, bonus, weights)
+    objective = policy_gradient(parts, config, state.policy, rollout, bonus, weights, known)
     leaves = list(state.policy.parameters())
     if state.learner is None:
         return objective, Gradients(joined(torch.autograd.grad(_summed(objective.loss), leaves), parts.stacked), None)

@@ -37,10 +37,21 @@ class Sampler(NamedTuple):
     knobs: Mapping[str, Number]
 
 
-def described(parts: Parts, config: Config, sampler: Sampler, prompts: Tensor, responses: Tensor) -> Rollout:
-    """Responses with how likely the policy and the reference find them, and the KL that is taken from their reward."""
+def described(
+    parts: Parts,
+    config: Config,
+    sampler: Sampler,
+    prompts: Tensor,
+    responses: Tensor,
+    vocab_log_probs: Tensor | None = None,
+) -> Rollout:
+    """Responses with how likely the policy and the reference find them, and the KL that is taken from their reward.
+
+    vocab_log_probs [... prompt response token vocab] are the policy's, where they are known already.
+    """
     mask = parts.task.mask(responses)
-    vocab_log_probs = sampler.policy.vocab_log_probs(prompts, responses)
+    if vocab_log_probs is None:
+        vocab_log_probs = sampler.policy.vocab_log_probs(prompts, responses)
     old_log_probs = masked(log_probs_of(responses, vocab_log_probs), mask)
     rollout = {"prompts": prompts, "responses": responses, "old_log_probs": old_log_probs}
     if mask is not None:

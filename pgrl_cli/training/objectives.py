@@ -51,10 +51,15 @@ def policy_gradient(
     rollout: Rollout,
     entropy_coefficient: Number,
     weights: Weights | None = None,
+    vocab_log_probs: Tensor | None = None,
 ) -> Objective:
-    """The policy loss plus the KL penalties minus the entropy bonus; of a part of a rollout its share, by weights."""
+    """The policy loss plus the KL penalties minus the entropy bonus; of a part of a rollout its share, by weights.
+
+    vocab_log_probs [... prompt response token vocab] are the policy's, with their gradient, where they are known.
+    """
     mask = rollout.get("mask")
-    vocab_log_probs = policy.vocab_log_probs(rollout["prompts"], rollout["responses"])
+    if vocab_log_probs is None:
+        vocab_log_probs = policy.vocab_log_probs(rollout["prompts"], rollout["responses"])
     log_probs = masked(log_probs_of(rollout["responses"], vocab_log_probs), mask)
     tensors = rollout | {"log_probs": log_probs, "vocab_log_probs": vocab_log_probs}
     losses = apply(parts.loss, tensors, parts.knobs)

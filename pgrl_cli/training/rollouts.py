@@ -1,6 +1,7 @@
 """Rollouts: what one epoch's gradient steps learn from, frozen."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,25 +13,35 @@ from pgrl_cli.training.likelihoods import OF_ALL_RUNS, Rollout, Sampler, describ
 from pgrl_cli.training.parts import Parts, State
 from pgrl_cli.training.scoring import scored, valued
 
-__all__ = ["Failures", "Rollout", "collect", "taken_up"]
+__all__ = ["Collected", "Failures", "Rollout", "collect", "taken_up"]
 
 SAMPLED = "group/sampled_responses"
 Failures = dict[int, RewardError]
 """Why a share of a stack could not be scored, by its index."""
 
 
+class Collected(NamedTuple):
+    """What an epoch learns from."""
+
+    rollout: Rollout
+    failures: Failures
+    ahead: Tensor | None = None
+    """The first step's log pi [... prompt response token vocab], with its gradient: the policy that has sampled is the
+    one that takes this step. None where no step learns from all that was sampled at once."""
+
+
 @torch.no_grad()  # nothing in a rollout may carry a gradient into a step
-def collect(parts: Parts, config: Config, state: State) -> tuple[Rollout, Failures]:
+def collect(parts: Parts, config: Config, state: State) -> Collected:
     """Sample a group of responses to each of this epoch's prompts, score them, and compare them with each other.
 
     In a stack of several shares one whose reward fails is scored as NaN, which spoils its runs and no others, and the
     failure is handed back; a share on its own raises RewardError.
     """
     failures: Failures = {}
-    rollout = _sampled(parts, config, state, failures, 0)
+    rollout, ahead = _sampled(parts, config, state, failures, 0)
     if config.drop_zero_variance_groups:
-        rollout = informative_ones(config, rollout, lambda number: _sampled(parts, config, state, failures, number))
-    return rollout, failures
+        rollout = informative_ones(config, rollout, lambda number: _sampled(parts, config, state, failures, number)[0])
+    return Collected(rollout, failures, ahead)
 
 
 @torch.no_grad()
@@ -45,17 +56,32 @@ def taken_up(parts: Parts, config: Config, state: State) -> Rollout:
     return rollout
 
 
-def _sampled(parts: Parts, config: Config, state: State, failures: Failures, number: int) -> Rollout:
-    """The number-th sample of an epoch, which has several where groups that were dropped are replaced."""
+def _sampled(
+    parts: Parts, config: Config, state: State, failures: Failures, number: int
+) -> tuple[Rollout, Tensor | None]:
+    """The number-th sample of an epoch, which has several where groups that were dropped are replaced.
+
+    And `Collected.ahead`.
+    """
     again = f", again {number}" if number else ""
     places = parts.drawn_prompts(config.prompts_per_epoch, state.epoch, f"prompts per epoch{again}")
     prompts = parts.task.prompts if places is None else parts.task.prompts[places]
     shape = (len(prompts), config.num_responses, parts.task.response_length)
     responses = state.policy.respond(prompts, parts.uniforms(f"responses{again}", state.epoch, *shape))
-    rollout = described(parts, config, Sampler(state.policy, state.reference, parts.knobs), prompts, responses)
+    whole = config.micro_batch is None and not config.drop_zero_variance_groups
+    with torch.set_grad_enabled(whole):
+        ahead = state.policy.vocab_log_probs(prompts, responses)
+    sampler = Sampler(state.policy, state.reference, parts.knobs)
+    rollout = described(parts, config, sampler, prompts, responses, ahead.detach())
     rollout |= valued(parts, config, state, rollout) | ({} if places is None else {"places": places})
+    scores = _scores(parts, config, state, failures, rollout)
+    return rollout | scores, ahead if whole else None
+
+
+def _scores(parts: Parts, config: Config, state: State, failures: Failures, rollout: Rollout) -> Rollout:
+    """What `scored` finds, share by share."""
     if len(parts.shares) == 1:
-        return rollout | scored(parts, config, state, parts.shares[0], rollout)
+        return scored(parts, config, state, parts.shares[0], rollout)
     found = []
     for index, share in enumerate(parts.shares):
         here = {name: tensor if name in OF_ALL_RUNS else tensor[share.runs] for name, tensor in rollout.items()}
@@ -68,7 +94,7 @@ def _sampled(parts: Parts, config: Config, state: State, failures: Failures, num
             failures[index] = error
             _stop(state, share.runs)
             found.append(_spoilt(here))
-    return rollout | _side_by_side(found)
+    return _side_by_side(found)
 
 
 def _stop(state: State, runs: slice) -> None:

@@ -45,13 +45,17 @@ class Steps:
     faults: dict[int, Fault] = field(default_factory=dict)
     """Why runs had a gradient without a finite norm, the first time in the epoch; a run alone is number 0."""
 
-    def take_all(self) -> list[Step]:
-        """Take them, one after the other; how each went."""
+    def take_all(self, ahead: Tensor | None = None) -> list[Step]:
+        """Take them, one after the other; how each went.
+
+        ahead is the first one's log pi over the vocabulary, with its gradient, where that is known.
+        """
         parts, config, state = self.parts, self.config, self.state
         weights = None if config.micro_batch is None else weights_of(parts, config, self.rollout)
         taken = []
         for _ in range(config.steps_per_epoch):
-            found = gradients_of(parts, config, state, self.rollout, self.bonus, weights)
+            found = gradients_of(parts, config, state, self.rollout, self.bonus, weights, ahead)
+            ahead = None  # the next one sees another policy
             with torch.no_grad():
                 taken.append(self.take(*found))
         return taken

@@ -24,7 +24,7 @@ from pgrl_cli.training.group_measures import Measures
 from pgrl_cli.training.measures import MAY_BE_UNKNOWN, groups_of, measured, measured_for
 from pgrl_cli.training.memory import follow, following, look_back
 from pgrl_cli.training.parts import Parts, State
-from pgrl_cli.training.rollouts import Failures, Rollout, collect, taken_up
+from pgrl_cli.training.rollouts import Collected, Failures, Rollout, collect, taken_up
 from pgrl_cli.training.schedules import decayed, scheduled
 from pgrl_cli.training.steps import Steps
 from pgrl_cli.training.warm_start import Warmth, warm_up
@@ -123,15 +123,16 @@ def _epoch(parts: Parts, config: Config, state: State) -> Record:
     parts = following(parts, state)
     before = frozen_copy(state.policy) if parts.asked_for("old_policy_rewards") else None
     _refresh_reference(parts, config, state)
-    rollout, failures = (
-        (taken_up(parts, config, state), {}) if _reuses(config, state) else collect(parts, config, state)
+    reuses = _reuses(config, state)
+    rollout, failures, ahead = (
+        Collected(taken_up(parts, config, state), {}) if reuses else collect(parts, config, state)
     )
-    old = _before_the_steps(parts, config, state, rollout)
+    old = _before_the_steps(parts, config, state, rollout, ahead)
     sampled = time.perf_counter()
     factor = scheduled(config.learning_rate_decay, config.learning_rate_warmup, state.epoch, config.epochs)
     bonus = parts.knob("entropy_coefficient", axes=0) * decayed(config.entropy_decay, state.epoch, config.epochs)
     steps = Steps(parts, config, state, rollout, factor, bonus)
-    taken = steps.take_all()
+    taken = steps.take_all(ahead)
     ended = time.perf_counter()
     measures = measured(parts, state, rollout, taken)
     evaluation = evaluated(parts, config, state, rollout, old)
@@ -156,10 +157,14 @@ def _reuses(config: Config, state: State) -> bool:
 
 
 @torch.no_grad()
-def _before_the_steps(parts: Parts, config: Config, state: State, rollout: Rollout) -> Tensor | None:
+def _before_the_steps(
+    parts: Parts, config: Config, state: State, rollout: Rollout, ahead: Tensor | None
+) -> Tensor | None:
     """log pi over the vocabulary before an epoch's steps, where it is measured how far they lead."""
     if not (is_due(config, state.epoch) or "old_kl_coefficient" in state.coefficients):
         return None
+    if ahead is not None:
+        return ahead.detach()
     return state.policy.vocab_log_probs(rollout["prompts"], rollout["responses"])
 
 
@@ -173,11 +178,12 @@ def _remember(
 ) -> None:
     """What later epochs need of this one; nothing of it may change before its steps are taken."""
     reused = _reuses(config, state)
-    groups = groups_of(rollout)
-    sampled = groups.get("sampled_responses")
-    responses = rollout["rewards"].shape[-2:].numel() if sampled is None else sampled
-    at_sampling = None if reused else groups.get("kl_at_sampling")
-    follow(parts, state, at_sampling, evaluation["epoch_kl"], responses)
+    if state.coefficients:
+        groups = groups_of(rollout)
+        sampled = groups.get("sampled_responses")
+        responses = rollout["rewards"].shape[-2:].numel() if sampled is None else sampled
+        at_sampling = None if reused else groups.get("kl_at_sampling")
+        follow(parts, state, at_sampling, evaluation["epoch_kl"], responses)
     if state.past_mean is not None and not reused:
         look_back(parts, state, rollout)
     if before is not None:
