@@ -41,6 +41,8 @@ METRICS = (
     "response_length",
 )
 """Measures of a step, in their order; a reward of several components adds each one's own."""
+LENGTHS_BY_ANSWER = ("wrong_response_length", "right_response_length")
+"""Those that follow where responses have lengths of their own."""
 EVALUATED = (
     "exact_match",
     "held_out_exact_match",
@@ -52,7 +54,7 @@ EVALUATED = (
 """Measures of the policy that an epoch leaves: null but in the last line of an epoch in which they were measured."""
 IN_DOUBLE = ("exact_match", "held_out_exact_match")
 """Measures that are float64 whatever the dtype of the policy."""
-MAY_BE_UNKNOWN = ("explained_variance",)
+MAY_BE_UNKNOWN = ("explained_variance", *LENGTHS_BY_ANSWER)
 """Measures that are NaN where there is nothing to measure."""
 NOT_OF_OWN_REWARDS = ("expected_zero_variance_groups",)
 """Measures that ask what every response there is earns: null where a reward is the user's own."""
@@ -79,6 +81,7 @@ def measured(parts: Parts, state: State, rollout: Rollout, taken: Sequence[Step]
         "zero_variance_groups": groups["zero_variance_groups"],
         "reward_std": groups["reward_std"],
         "response_length": groups["response_length"],
+        **{name: groups[name] for name in LENGTHS_BY_ANSWER if name in groups},
     }
     if any(len(share.rewards) > 1 for share in parts.shares):
         measures |= {name: value for name, value in groups.items() if name.startswith("reward/")}

@@ -52,6 +52,8 @@ def _sampled(parts: Parts, config: Config, state: State, failures: Failures, num
     shape = (len(prompts), config.num_responses, parts.task.response_length)
     responses = state.policy.respond(prompts, parts.uniforms(f"responses{again}", state.epoch, *shape))
     rollout = described(parts, config, Sampler(state.policy, state.reference, parts.knobs), prompts, responses)
+    if "mask" in rollout:
+        rollout["right"] = parts.task.is_right(prompts, responses)
     rollout |= valued(parts, config, state, rollout) | ({} if places is None else {"places": places})
     if len(parts.shares) == 1:
         return rollout | scored(parts, config, state, parts.shares[0], rollout)
