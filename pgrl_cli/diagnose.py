@@ -181,4 +181,5 @@ def _subject(config: Config, parts: Parts, state: State, reference: Policy, told
         moments={name: moment.double() for name, moment in state.moments.items()},
         epochs=state.epoch,
         steps=state.steps,
+        critic=None if state.learner is None else frozen_copy(state.learner.critic).double(),
     )

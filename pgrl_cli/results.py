@@ -22,6 +22,8 @@ ONCE_AN_EPOCH = (
     "zero_variance_groups",
     "reward_std",
     "response_length",
+    "wrong_response_length",
+    "right_response_length",
     "kept_groups",
     "sampled_responses",
     "explained_variance",

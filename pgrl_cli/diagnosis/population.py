@@ -113,6 +113,20 @@ class Population:
             gradients = torch.autograd.grad(log_probs.sum(), list(copies.parameters()))
             yield some, joined(gradients, stacked=True)
 
+    def token_scores(self, prompt: int) -> Iterator[tuple[slice, Tensor]]:
+        """The gradients of log pi of each token of a prompt's responses, some at a time: [response token parameter].
+
+        0 behind an end. Their sum over tokens is the response's score.
+        """
+        asked, tokens = self.subject.prompts[prompt : prompt + 1], self.responses.shape[-1]
+        for some in slices(self.count, NUMBERS_AT_ONCE // (tokens * self.subject.parameter_count)):
+            responses = self.responses[prompt, some][:, None, None, :]
+            copies = self.subject.copies(len(responses))
+            log_probs = masked(copies.log_probs(asked, responses), self.subject.parts.task.mask(responses))
+            leaves = list(copies.parameters())
+            each = [torch.autograd.grad(one.sum(), leaves, retain_graph=True) for one in log_probs.unbind(dim=-1)]
+            yield some, torch.stack([joined(gradients, stacked=True) for gradients in each], dim=1)
+
 
 def enumerated(subject: Subject) -> Population:
     """All responses to every prompt. Raises ValueError where they are too many."""

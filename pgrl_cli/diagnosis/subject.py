@@ -8,6 +8,7 @@ from torch import Tensor
 
 from pgrl_cli.config import Config
 from pgrl_cli.diagnosis.modes import looked_at
+from pgrl_cli.policies.heads import Critic
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import side_by_side
 from pgrl_cli.registry import Function
@@ -33,6 +34,8 @@ class Subject:
     """Epochs done."""
     steps: int
     """Optimizer steps done."""
+    critic: Critic | None = None
+    """What has learned how much each state is worth; none where nothing asks for values."""
     samples: int = 0
     """How many rollouts are drawn where no sum is exact; responses to each prompt where they cannot be enumerated."""
 

@@ -49,7 +49,7 @@ def prompt_axis(name: str, tensor: Tensor) -> int:
         return -tensor.ndim
     if name.endswith("vocab_log_probs"):
         return -4
-    per_response = name in ("task_rewards", "rewards", "reward_kl", "sampled_kl") or name.startswith("reward/")
+    per_response = name in ("task_rewards", "rewards", "right", "reward_kl", "sampled_kl") or name.startswith("reward/")
     return -2 if per_response else -3
 
 

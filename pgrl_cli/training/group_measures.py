@@ -24,9 +24,23 @@ def group_measures(rollout: Rollout, sampled: Tensor | None = None) -> Measures:
         "zero_variance_groups": _mean(equal.to(rewards.dtype).unsqueeze(-1), sampled),
         "reward_std": None if alone else _mean(rewards.std(dim=-1, keepdim=True), sampled),
         "response_length": _mean(lengths.to(rewards.dtype), sampled),
+        **_lengths_by_answer(rollout, lengths.to(rewards.dtype), sampled),
         **({} if kl is None else {"kl_at_sampling": _mean(kl, sampled)}),
         **{name: _mean(rollout[name], sampled) for name in rollout if name.startswith("reward/")},
     }
+
+
+def _lengths_by_answer(rollout: Rollout, lengths: Tensor, sampled: Tensor | None) -> Measures:
+    """The mean length of wrong and of right responses, in tokens: [...] each, NaN where there are none.
+
+    Of tasks whose responses have lengths of their own; of others nothing.
+    """
+    if "right" not in rollout:
+        return {}
+    right = rollout["right"]
+    counted = torch.ones_like(right) if sampled is None else sampled.unsqueeze(-1).expand(right.shape)
+    named = {"wrong_response_length": counted & ~right, "right_response_length": counted & right}
+    return {name: (lengths * some).sum(dim=GROUPS) / some.sum(dim=GROUPS) for name, some in named.items()}
 
 
 def _mean(values: Tensor, sampled: Tensor | None) -> Tensor:

@@ -22,6 +22,7 @@ count; reference_vocab_log_probs, old_vocab_log_probs [... prompt response token
 task_rewards (the task's), `reward/NAME` (its components), rewards (shaped: what the delta mode sees) and, where the KL
 is taken from the reward, reward_kl [... prompt response], and token_kl, its parts [... prompt response token]; where
 the loss has it and its coefficient follows a target, sampled_kl [... prompt response], of each response at sampling;
+right [... prompt response], which responses are the right answer, where not all have one length;
 with a critic its values [... prompt response token+1], 0 behind an end, and their targets [... prompt response token].
 Where groups were dropped, `group/NAME` [...] says what all groups that were sampled are like.
 """

@@ -37,9 +37,11 @@ METRICS = (
     "response_length",
 )
 """Measures of a step, in their order; a reward of several components adds each one's own."""
+LENGTHS_BY_ANSWER = ("wrong_response_length", "right_response_length")
+"""Those that follow where responses have lengths of their own."""
 IN_DOUBLE = ("exact_match", "held_out_exact_match")
 """Measures that are float64 whatever the dtype of the policy."""
-MAY_BE_UNKNOWN = ("explained_variance",)
+MAY_BE_UNKNOWN = ("explained_variance", *LENGTHS_BY_ANSWER)
 """Measures that are NaN where there is nothing to measure."""
 MANY_TOKENS = 10_000
 """In all runs of a stack, from which on a step is measured by itself."""
@@ -64,6 +66,7 @@ def measured(parts: Parts, state: State, rollout: Rollout, taken: Sequence[Step]
         "zero_variance_groups": groups["zero_variance_groups"],
         "reward_std": groups["reward_std"],
         "response_length": groups["response_length"],
+        **{name: groups[name] for name in LENGTHS_BY_ANSWER if name in groups},
     }
     if any(len(share.rewards) > 1 for share in parts.shares):
         measures |= {name: value for name, value in groups.items() if name.startswith("reward/")}

@@ -73,6 +73,8 @@ def _sampled(
         ahead = state.policy.vocab_log_probs(prompts, responses)
     sampler = Sampler(state.policy, state.reference, parts.knobs)
     rollout = described(parts, config, sampler, prompts, responses, ahead.detach())
+    if "mask" in rollout:
+        rollout["right"] = parts.task.is_right(prompts, responses)
     rollout |= valued(parts, config, state, rollout) | ({} if places is None else {"places": places})
     scores = _scores(parts, config, state, failures, rollout)
     return rollout | scores, ahead if whole else None

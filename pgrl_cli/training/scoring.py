@@ -7,6 +7,8 @@ from torch import Tensor
 
 from pgrl_cli.config import Config
 from pgrl_cli.equations.averages import masked
+from pgrl_cli.policies.heads import Critic
+from pgrl_cli.policies.policy import Policy
 from pgrl_cli.registry import apply, needs
 from pgrl_cli.tasks.task import by_token
 from pgrl_cli.training.likelihoods import Rollout, shaped
@@ -22,14 +24,23 @@ def valued(parts: Parts, config: Config, state: State, rollout: Rollout) -> Roll
     """
     if state.learner is None:
         return {}
+    bootstraps = config.truncation == "bootstrap"
+    return {"values": critics_values(parts, state.learner.critic, state.policy, rollout, bootstraps)}
+
+
+def critics_values(parts: Parts, critic: Critic, policy: Policy, rollout: Rollout, bootstraps: bool) -> Tensor:
+    """What a critic finds every state of prompts and responses worth: [... prompt response token+1], 0 behind an end.
+
+    Behind the last token of a response that was cut off it is asked where it `bootstraps`; else that is worth 0.
+    """
     responses, mask = rollout["responses"], rollout.get("mask")
-    values = state.learner.critic.values(state.policy, rollout["prompts"], responses)
+    values = critic.values(policy, rollout["prompts"], responses)
     values = values.expand(*responses.shape[:-1], responses.shape[-1] + 1)
     goes_on = torch.zeros_like(responses[..., :1], dtype=torch.bool)  # behind the last token
-    if mask is not None and config.truncation == "bootstrap":
+    if mask is not None and bootstraps:
         goes_on = ~parts.task.ended(responses).unsqueeze(-1)
     inside = torch.ones_like(responses, dtype=torch.bool) if mask is None else mask
-    return {"values": masked(values, torch.cat([inside, goes_on], dim=-1))}
+    return masked(values, torch.cat([inside, goes_on], dim=-1))
 
 
 def scored(parts: Parts, config: Config, state: State, share: Share, rollout: Rollout) -> Rollout:
@@ -42,7 +53,7 @@ def scored(parts: Parts, config: Config, state: State, share: Share, rollout: Ro
     found["rewards"] = shaped(share, found["task_rewards"], rollout.get("reward_kl"))
     known = rollout | found
     if parts.value_target is not None or "token_rewards" in needs(share.advantage):
-        known["token_rewards"] = _token_rewards(share, paid, rollout)
+        known["token_rewards"] = token_rewards(share, paid, rollout)
     if parts.value_target is not None:
         found["targets"] = apply(parts.value_target, known, share.knobs)
     for name, supply in ON_DEMAND.items():
@@ -54,7 +65,7 @@ def scored(parts: Parts, config: Config, state: State, share: Share, rollout: Ro
     return found | {"advantages": advantages}
 
 
-def _token_rewards(share: Share, paid: Mapping[str, Tensor], rollout: Rollout) -> Tensor:
+def token_rewards(share: Share, paid: Mapping[str, Tensor], rollout: Rollout) -> Tensor:
     """The shaped reward token by token, [... prompt response token]; what a whole response earns comes with its last.
 
     0 behind a response's end. Its sum over tokens is what the delta mode sees of the response.
