@@ -25,3 +25,10 @@ def epochs_of(lines: Iterable[Mapping[str, Any]], config: Config) -> Iterator[li
 
     for _, rows in groupby(lines, key=itemgetter("epoch")):
         yield [{name: value if name in PLAIN else number(name, value) for name, value in row.items()} for row in rows]
+
+
+def with_keys(row: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+    """A line of metrics.jsonl with these keys alone: all lines of a file have the same."""
+    kept = {key: value for key, value in row.items() if key in keys}
+    wrong = [name for name in kept.pop("nonfinite", ()) if name in kept]
+    return kept | ({"nonfinite": wrong} if wrong else {})

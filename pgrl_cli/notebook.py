@@ -2,7 +2,7 @@
 
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 
 from pgrl_cli import logs, runs
 from pgrl_cli.config import Config
-from pgrl_cli.epochs import PLAIN, epochs_of
+from pgrl_cli.epochs import PLAIN, epochs_of, with_keys
 from pgrl_cli.findings import Facts, Finding, Findings
 from pgrl_cli.fingerprints import fingerprint
 from pgrl_cli.growing import Damaged, Lines, Position, positions_of, told_of
@@ -101,7 +101,7 @@ class Notebook:
         self._lines = Lines(self.folder, positions)
         self.fates.take_up(kept.get("failures", {}), int(kept.get("skipped", 0)))
         self._look_on()
-        for rows in written_epochs(self.folder, self.config):
+        for rows in epochs_of(runs.read_lines(self.folder.folder / "metrics.jsonl"), self.config):
             self._note(rows)
             self._keys = frozenset(rows[0]) | set(PLAIN)
         self._start()
@@ -146,7 +146,7 @@ class Notebook:
         assert self._lines is not None
         rows = list(record.rows(self.config, self.place, self.fates.alive))
         if self._keys is not None:
-            rows = [_with_keys(row, self._keys) for row in rows]
+            rows = [with_keys(row, self._keys) for row in rows]
         found = self._note(rows)
         self._write_down(self._lines, record, rows, found, began)
         self._tell(found)
@@ -300,18 +300,6 @@ class Notebook:
             with suppress(OSError):
                 self._lines.close()
             self._lines = None
-
-
-def written_epochs(folder: Run, config: Config) -> Iterator[list[dict[str, Any]]]:
-    """The lines of metrics.jsonl, an epoch at a time, as they were while it trained: numbers, or arrays [seed]."""
-    return epochs_of(runs.read_lines(folder.folder / "metrics.jsonl"), config)
-
-
-def _with_keys(row: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
-    """A line of metrics.jsonl with these keys alone: all lines of a file have the same."""
-    kept = {key: value for key, value in row.items() if key in keys}
-    wrong = [name for name in kept.pop("nonfinite", ()) if name in kept]
-    return kept | ({"nonfinite": wrong} if wrong else {})
 
 
 def spent(timing: Path) -> tuple[float, int]:
