@@ -1,6 +1,6 @@
 """Beside TRL's GRPOTrainer on the same work: each in a process of its own, in turn, one thread, float32, on the CPU.
 
-    python benchmarks/against_trl.py [--series 3] [--steps 60] [--stacks 16,64]
+    python benchmarks/against_trl.py [--series 5] [--steps 60] [--stacks 16,64]
 
 The work: 8 prompts of five digits, 8 responses of 5 tokens to each, a point for each digit of the sorted prompt in its
 place, z-scores within a group, the clipped loss, one step of Adam per rollout, no KL; a transformer of width 32 with 2
@@ -136,7 +136,7 @@ def report(found: dict[str, list[Told]], series: int) -> None:
 
 def main(given: Sequence[str] | None = None, ask: Callable[..., dict[str, list[Told]]] = in_turn) -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--series", type=int, default=3)
+    parser.add_argument("--series", type=int, default=5)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--stacks", default="16,64")
     parser.add_argument("--child", choices=["trl", "files", "alone"])
