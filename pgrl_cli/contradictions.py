@@ -12,6 +12,7 @@ from pgrl_cli.config.problems import listed
 from pgrl_cli.config.schema import seeds_of
 from pgrl_cli.dead_keys import has_rate
 from pgrl_cli.equations.advantages import ADVANTAGES
+from pgrl_cli.policies.transformer import wrong_with_heads
 from pgrl_cli.registry import looks_across_prompts, needs, smallest_group
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.training.outcomes import too_many
@@ -45,7 +46,7 @@ class Contradiction(NamedTuple):
 
 def contradictions(case: Case) -> Iterator[Contradiction]:
     """All there are, one check after the other."""
-    for check in (_group, _batch, _every_response, _draws, _seeds, _clip, _critic, _kl_level):
+    for check in (_group, _batch, _every_response, _draws, _seeds, _heads, _clip, _critic, _kl_level):
         yield from check(case)
 
 
@@ -105,6 +106,15 @@ def _seeds(case: Case) -> Iterator[Contradiction]:
     if strangers := [seed for seed in logged if seed not in among]:
         told_seeds = f"0 to {seeds - 1}" if isinstance(seeds, int) else listed(seeds, 5)
         yield Contradiction("log_seeds", f"{listed(strangers, 5)} is none of seeds, which are {told_seeds}")
+
+
+def _heads(case: Case) -> Iterator[Contradiction]:
+    """A policy's heads share its width."""
+    values = case.values
+    if "heads" not in values or not case.fine("policy", "width", "heads"):
+        return
+    if told := wrong_with_heads(values["width"], values["heads"]):
+        yield Contradiction("heads", told)
 
 
 def _clip(case: Case) -> Iterator[Contradiction]:

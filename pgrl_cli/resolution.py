@@ -94,8 +94,8 @@ class _Resolution:
         task = self.task(values)
         self.fill_in(values, live, task)
         self.check_rewards(values, task)
-        self.check_start(values, task)
         self.check_together(values, task)
+        self.check_start(values, task)
         if self.problems:
             raise ConfigError(sorted(self.problems, key=self.place))
         plain = {key: value for key, value in values.items() if key in KEYS}

@@ -30,9 +30,16 @@ def transformer(
     parameters, as all the linear maps are without biases, as in Groeneveld et al., 2024 (OLMo). `temperature` divides
     the logits, of samples and of every log-prob alike.
     """
-    if width % heads:
-        raise KnobError(("heads", f"came {heads}, which does not divide width: {width}"))
+    if told := wrong_with_heads(width, heads):
+        raise KnobError(("heads", told))
     return TransformerPolicy(task, width, heads, layers, temperature, normals)
+
+
+def wrong_with_heads(width: int, heads: int) -> str | None:
+    """Why so many heads cannot share a width; None where they can."""
+    return (
+        f"came {heads}, which does not divide width: {width}; {math.gcd(heads, width)} does" if width % heads else None
+    )
 
 
 class TransformerPolicy(Policy):

@@ -197,6 +197,10 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
         "seed: 1\nprompts_per_epoch: 4\n",
         ["mine.yaml:2: prompts_per_epoch: came 4; the task has only 3 prompts"],
     ),
+    "heads that do not divide the width": (
+        "policy: transformer\nheads: 3\n",
+        ["mine.yaml:2: heads: came 3, which does not divide width: 32; 1 does"],
+    ),
     "no clip at all": (
         "loss_mode: clipped\nclip_epsilon: null\n",
         [
