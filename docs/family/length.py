@@ -52,8 +52,8 @@ def length_bias(page: Findings) -> None:
     page.table([*header, "reward, last ten"], [_row(NAMES[label], each) for label, each in data.items()])
     page.say(_setting(dict(config_of(runs[GRPO])), page.seeds))
     page.say(
-        f"Over the whole of training wrong answers are {mean_of(longer, sign='+')} tokens longer under GRPO than under Dr. GRPO, "
-        f"longer in {(longer > 0).sum()} of {len(longer)} seeds. {_by_parts(data)}",
+        f"Over the whole of training, by how many tokens wrong answers are longer under GRPO than under Dr. GRPO: {mean_of(longer, sign='+')}; "
+        f"they are longer in {(longer > 0).sum()} of {len(longer)} seeds. {_by_parts(data)}",
         f"The reward of the last ten epochs, Dr. GRPO (A) against GRPO (B): {rewards['sentence']}",
     )
     page.table(["average", *(f"a token of {length}" for length in LENGTHS), "8 tokens by 2"], list(weights_told()))
