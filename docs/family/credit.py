@@ -1,6 +1,7 @@
 """Which of a response's tokens a reward is put down to: noise and bias over all responses, and learning."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from page import Findings, arrays, cells, last, mean_of, pgrl
 from torch import Tensor
 from truths.asking import below, middle, percent
-from truths.pictures import draw_ages, grid, looks_of, named, plain_numbers
+from truths.pictures import draw_line, grid, looks_of, named, plain_numbers
 
 from pgrl_cli.diagnose import at_run
 from pgrl_cli.diagnosis import credit
@@ -43,6 +44,8 @@ CELLS = {
 """The sweep's cells, and what they are called here."""
 ROUNDING = 1e-6
 """Of rewards, which are float32."""
+APART = 0.09
+"""Places of kinds at one age in the picture, so that their bars do not hide each other."""
 SMOOTH = 10
 """Epochs that a point of a learning curve is averaged over."""
 
@@ -56,7 +59,7 @@ def credit_assignment(page: Findings) -> None:
     falling = [variance[row] for row in (RAW, TO_GO, CENTERED, f"{EXACT}, λ 1")]
     page.section(
         "3. Rewards to go are less noisy than whole outcomes, a baseline takes away more noise, and true values of states still more",
-        holds=all(np.median(after / before) < 1 for before, after in zip(falling, falling[1:], strict=False)),
+        holds=all(np.median(after / before) < 1 for before, after in pairwise(falling)),
     )
     _draw(page, variance, curves)
     page.picture("credit", "Total variance of one estimate by age, and learning curves, for five kinds of credit")
@@ -185,14 +188,19 @@ def _draw(
 ) -> None:
     looks = looks_of(*DRAWN)
     told = (
-        f"Left: one response to each prompt, a dot for each of {page.seeds} seeds and a line through their medians; GAE with λ 0.95. "
-        f"Right: the transformer's mean reward, averaged over {SMOOTH} epochs and the seeds; true values are for no run to have."
+        f"Left: one response to each prompt, as a share of the raw outcome's variance; medians over {page.seeds} seeds, bars from the least to the "
+        f"largest; GAE with λ 0.95. Right: the transformer's mean reward over the seeds, averaged over {SMOOTH} epochs; no run has true values."
     )
     figure, [[left, right]] = grid("What credit costs in noise, and what it brings", told, looks, columns=2)
-    draw_ages(left, AGES, [(looks[name], variance[row]) for name, row in DRAWN.items()])
+    for index, (name, row) in enumerate(DRAWN.items()):
+        places = np.arange(len(AGES)) + (index - (len(DRAWN) - 1) / 2) * APART
+        shares = variance[row] / variance[RAW]
+        draw_line(left, places, np.median(shares, axis=1), looks[name])
+        left.vlines(places, shares.min(axis=1), shares.max(axis=1), color=looks[name]["color"], linewidth=0.9)
+    left.set_xticks(range(len(AGES)), list(map(str, AGES)))
     left.set_yscale("log")
     plain_numbers(left)
-    named(left, "total variance", "epochs of training")
+    named(left, "total variance, share", "epochs of training")
     for name in (RAW, CENTERED, CRITIC, TO_GO):
         rewards = next(iter(curves.values()))[name]["mean_reward"].mean(axis=1)
         windows = [rewards[start : start + SMOOTH].mean() for start in range(0, len(rewards), SMOOTH)]
