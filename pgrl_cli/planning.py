@@ -12,7 +12,7 @@ from pgrl_cli.assembly import must_agree, scored_by
 from pgrl_cli.cells import Cell, digest_of
 from pgrl_cli.config import Config, ConfigError, Problem
 from pgrl_cli.config.problems import listed, nearest, short
-from pgrl_cli.config.schema import work_of
+from pgrl_cli.config.schema import WarmStart, work_of
 from pgrl_cli.config.sweep_spec import Spec, folder_name, told
 from pgrl_cli.experiment import refuse_a_missing_gpu
 from pgrl_cli.resolution import DROPPED, resolve
@@ -190,4 +190,4 @@ def _in_json(value: Any) -> Any:
 
 
 def _key(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=WarmStart.model_dump)  # the one map with a type

@@ -3,9 +3,11 @@
 import pytest
 import torch
 from diagnosis.small import agrees, counting, every_subject, known, rows
+from training.lecture import config
 
+from pgrl_cli.diagnose import after
 from pgrl_cli.diagnosis import credit
-from pgrl_cli.diagnosis.population import sampled
+from pgrl_cli.diagnosis.population import enumerated, sampled
 from pgrl_cli.diagnosis.truth import true_gradient
 from pgrl_cli.equations.averages import masked
 from pgrl_cli.equations.returns import gae, reward_to_go
@@ -100,6 +102,26 @@ def test_with_true_values_it_does_not_matter_when_a_reward_is_paid(name):
     for part in (0.0, 1.0):
         early, at_last = (gae(each, credit.true_values(population, each), gae_lambda=part) for each in (rewards, late))
         agrees(masked(early, population.mask), masked(at_last, population.mask))
+
+
+CRITIC = {"task": "copy", "prompt_count": 2, "prompt_length": 1, "vocab_size": 2, "max_response_tokens": 3}
+CRITIC |= {"policy": "transformer", "width": 4, "layers": 1, "delta_mode": "gae", "truncation": "end"}
+
+
+def test_a_critic_that_learned_is_asked_of_states_where_something_may_come_and_is_of_use():
+    one = config(**CRITIC, epochs=30, critic_learning_rate=3e-2, num_responses=20, learning_rate=1e-9)
+    with after(one, epochs=30) as subject:
+        population = enumerated(subject)
+        values = credit.critics_values(population)
+        raw = subject.critic.values(subject.policy, subject.prompts, population.responses)
+    going_on = torch.cat([population.mask, torch.zeros_like(population.mask[..., :1])], dim=-1)
+    assert torch.equal(values, torch.where(going_on, raw, 0.0))
+    true = credit.true_values(population, credit.token_rewards(population))
+    weights = population.weights[..., None] * going_on
+    off = [(weights * (true - each).square()).sum() for each in (values, torch.zeros_like(values))]
+    assert off[0] < 0.5 * off[1]
+    found = credit.estimates(population, {"whole": gae(credit.token_rewards(population), values, gae_lambda=1.0)})
+    agrees(found["whole"].mean, true_gradient(population))
 
 
 def test_values_are_not_made_of_a_sample_and_not_without_a_critic():
