@@ -145,8 +145,8 @@ def is_process_reward(points: Tensor, responses: Tensor) -> bool:
 def total(points: Tensor, responses: Tensor) -> Tensor:
     """What each response has earned, [... prompt response], of a reward that paid whole responses or their tokens.
 
-    Token after token and in float64: what as many tokens earn at other places is then the same to the bit, and a group of
-    equal rewards is seen to be one.
+    Token after token and in float64: what as many tokens earn at other places is then the same to the bit, and a group
+    of equal rewards is seen to be one.
     """
     if not is_process_reward(points, responses):
         return points

@@ -190,8 +190,8 @@ class Book:
             found.append(losses / 2)
             olds += old.tolist()
             wanted += target.tolist()
-        if max(wanted) == min(wanted):
-            return torch.cat(found).mean(), math.nan
+        if len(set(wanted)) < 2:
+            return equations.averaged("token_mean", found, None), math.nan
         left = [target - old for target, old in zip(wanted, olds, strict=True)]
         return torch.cat(found).mean(), 1 - statistics.pvariance(left) / statistics.pvariance(wanted)
 
