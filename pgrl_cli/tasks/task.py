@@ -143,8 +143,14 @@ def is_process_reward(points: Tensor, responses: Tensor) -> bool:
 
 
 def total(points: Tensor, responses: Tensor) -> Tensor:
-    """What each response has earned, [... prompt response], of a reward that paid whole responses or their tokens."""
-    return points.sum(dim=-1) if is_process_reward(points, responses) else points
+    """What each response has earned, [... prompt response], of a reward that paid whole responses or their tokens.
+
+    Token after token and in float64: what as many tokens earn at other places is then the same to the bit, and a group
+    of equal rewards is seen to be one.
+    """
+    if not is_process_reward(points, responses):
+        return points
+    return points.double().cumsum(dim=-1)[..., -1].to(points.dtype)
 
 
 def by_token(points: Tensor, responses: Tensor, mask: Tensor | None) -> Tensor:
@@ -165,3 +171,8 @@ def by_token(points: Tensor, responses: Tensor, mask: Tensor | None) -> Tensor:
 def score(values: Tensor) -> Tensor:
     """Points as numbers of the default dtype: rewards are small counts, which every dtype holds exactly."""
     return values.to(torch.get_default_dtype())
+
+
+def share(part: Tensor, whole: Tensor | int) -> Tensor:
+    """A part of a whole as points, in float64: no small count, so only a run's own dtype may round it."""
+    return part.double() / whole

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pgrl_cli.equations.categorical import closed, until_end
 from pgrl_cli.registry import Function, KnobError, Table, table
-from pgrl_cli.tasks.task import score
+from pgrl_cli.tasks.task import score, share
 
 Tokens = Annotated[int, Ge(1), Le(100_000)]
 Margin = Annotated[int, Ge(0), Le(100_000)]
@@ -80,7 +80,7 @@ class Judge:
     def partial(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """The share of the answer's places that are right, its end among them."""
         right, places = self._right(prompts, responses)
-        return score(right.sum(dim=-1)) / places.squeeze(-1)
+        return share(right.sum(dim=-1), places.squeeze(-1))
 
     def format(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """One point for an answer of symbols that may stand there, one at least, and an end."""
@@ -97,7 +97,7 @@ class Judge:
     def digits(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """Token by token: each right place earns its share of one point, the end among them (a process reward)."""
         right, places = self._right(prompts, responses)
-        return score(right) / places
+        return share(right, places)
 
     def steps(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """Token by token: each right step earns its share of one point, the end among them (a process reward)."""
@@ -127,7 +127,7 @@ def overlong_penalty(responses: Tensor, end: int, margin: int) -> Tensor:
     0 up to limit - margin tokens, from there falling linearly to -1 at the limit; -1 for what never ended.
     """
     limit, length = responses.shape[-1], _until_end(responses, end).sum(dim=-1)
-    left = score((limit - margin - length).clamp(max=0)) / max(1, margin)
+    left = share((limit - margin - length).clamp(max=0), max(1, margin))
     return left.masked_fill(~(responses == end).any(dim=-1), -1.0)
 
 

@@ -22,6 +22,9 @@ Product = Callable[[Tensor], Tensor]
 Trial = Callable[[], tuple[Tensor, Tensor]]
 """At the parameters as they are now: the objective to descend [...], and KL(before || now) [...] in nats."""
 
+ROUNDING = 4.0
+"""By how many of a dtype's smallest shares two objectives may differ that are the same."""
+
 
 class Move(NamedTuple):
     """How a step within a bound went."""
@@ -49,9 +52,10 @@ def trpo(
     """The natural gradient as far as a KL allows, and only where the objective falls (TRPO).
 
     Schulman et al., 2015, "Trust region policy optimization", appendix C: conjugate gradients for the direction x, the
-    length sqrt(2 max_kl / x F x), then halved, at most `backtracks` times, until the objective is lower and the KL
-    within its bound. `cg_damping` is added to the diagonal of F where the direction is sought, not in the length. A
-    run whose gradient is 0 or not finite, or for which no length is accepted, keeps its parameters to the bit.
+    length sqrt(2 max_kl / x F x), then halved, at most `backtracks` times, until the objective is lower, by more than
+    rounding makes it, and the KL within its bound. `cg_damping` is added to the diagonal of F where the direction is
+    sought, not in the length. A run whose gradient is 0 or not finite, or for which no length is accepted, keeps its
+    parameters to the bit.
     """
     largest = gradient.abs().amax(dim=-1, keepdim=True)
     usable = largest.isfinite() & (largest > 0)
@@ -134,11 +138,16 @@ def _searched(parameters: Tensor, step: Tensor, moves: Tensor, trial: Trial, bou
         halvings[seeking] = halved
         parameters.copy_(torch.where(seeking.unsqueeze(-1), before - step * 0.5**halved, parameters))
         objective, distance = trial()
-        accepted = seeking & (objective < start) & (distance <= bound)
+        accepted = seeking & _lower(objective, start) & (distance <= bound)
         kl = torch.where(accepted, distance, kl)
         seeking = seeking & ~accepted
     parameters.copy_(torch.where(seeking.unsqueeze(-1), before, parameters))
     return Move(kl, halvings, moves & ~seeking)
+
+
+def _lower(objective: Tensor, start: Tensor) -> Tensor:
+    """Whether it has fallen: where a clip holds every token it stands still, and its gradient is what rounding left."""
+    return start - objective > ROUNDING * torch.finfo(start.dtype).eps * (start.abs() + objective.abs())
 
 
 def _orthogonal(vectors: Tensor, units: Tensor) -> Tensor:

@@ -32,6 +32,17 @@ def test_a_process_reward_stays_as_it_is():
     assert total(points, RESPONSES).tolist() == [[6, 22, 38], [54, 70, 86]]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("tokens", [7, 20, 70])
+def test_as_many_right_tokens_earn_the_same_to_the_bit_wherever_they_stand(tokens, dtype):
+    generator = torch.Generator().manual_seed(0)
+    for right in range(1, tokens + 1):
+        places = torch.stack([torch.randperm(tokens, generator=generator) for _ in range(30)]) < right
+        earned = total((places.double() / tokens).to(dtype)[None], torch.zeros(1, 30, tokens))
+        assert earned.dtype == dtype
+        assert earned.amax() == earned.amin()
+
+
 def test_a_run_axis_goes_along():
     responses, mask = RESPONSES.expand(5, 2, 3, 4), MASK.expand(5, 2, 3, 4)
     outcome = OUTCOME * torch.arange(5.0).view(5, 1, 1)

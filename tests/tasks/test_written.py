@@ -36,7 +36,8 @@ def test_every_reward_is_what_plain_python_says(name, more):
                 paid.append(told[word])
     for word, reward in task.rewards.items():
         paid = reward(prompts, responses)
-        torch.testing.assert_close(paid, torch.tensor(expected[word]).view(paid.shape))
+        wanted = torch.tensor(expected[word], dtype=torch.float64).view(paid.shape)
+        torch.testing.assert_close(paid.double(), wanted, rtol=1e-15, atol=0)
         assert word == "overlong_penalty" or 0 < total(paid, responses).mean() < 1
 
 

@@ -251,6 +251,24 @@ def test_a_step_is_halved_until_its_kl_is_within_the_bound_by_hand(times, halvin
     assert step.kl.item() == pytest.approx(kl or 0.0, rel=1e-9)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_objective_that_falls_by_rounding_alone_has_not_fallen(dtype):
+    """A clip that holds every token leaves an objective flat and a gradient of rounding, in no direction at all."""
+    start = torch.tensor([0.3, -0.3, 0.3, -0.3], dtype=dtype)
+    after = torch.nextafter(torch.nextafter(start, start - 1), start - 1)
+    after[2:] = start[2:] * (1 - torch.sign(start[2:]) * 1e-5)
+    parameters, objectives = torch.zeros(4, 2, dtype=dtype), iter([start, *[after] * 20])
+    step = trpo(
+        parameters,
+        torch.full_like(parameters, 1e-17),
+        lambda vectors: vectors,
+        lambda: (next(objectives), torch.full_like(start, 1e-3)),
+    )
+    assert step.moved.tolist() == [False, False, True, True]
+    assert not parameters[:2].any()
+    assert parameters[2:].all()
+
+
 def test_conjugate_gradients_by_hand():
     matrix, wanted = numbers(4, 1, 1, 3).view(2, 2), numbers(1, 2)
     torch.testing.assert_close(conjugate(matrix.mv, wanted, 1), numbers(0.25, 0.5))  # 5 / 20 of the way
