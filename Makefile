@@ -4,6 +4,7 @@
 # make seeds  the lecture's configs over 32 seeds
 # make findings  the lecture's claims over 128 seeds: docs/findings.md and its pictures
 # make ground-truth  theory's statements, measured: docs/ground-truth.md and its pictures
+# make algorithms  the whole family on one task, length bias, credit: docs/algorithms.md and its pictures
 # make torture  runs that are killed at random instants, resumed, and compared byte by byte
 # make bench-keeping  what files and checkpoints cost
 # make bench-transformer  the transformer: sampling, stacks, and how an epoch grows
@@ -14,7 +15,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 WITH_TRL := .venv-trl/installed
 
-.PHONY: demo test test-ray torture format bench bench-many bench-keeping bench-transformer bench-trl seeds findings ground-truth clean
+.PHONY: demo test test-ray torture format bench bench-many bench-keeping bench-transformer bench-trl seeds findings ground-truth algorithms clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -69,6 +70,9 @@ findings: $(INSTALLED)
 
 ground-truth: $(INSTALLED)
 	$(BIN)/python docs/write_ground_truth.py
+
+algorithms: $(INSTALLED)
+	$(BIN)/python docs/write_algorithms.py
 
 seeds: $(INSTALLED)
 	$(BIN)/python benchmarks/lecture_seeds.py

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from family.comparison import comparison
+from family.credit import credit_assignment
+from family.length import length_bias
 from page import Findings
 
 DOCS = Path(__file__).parent
-SECTIONS: list[Callable[[Findings], None]] = [comparison]
+SECTIONS: list[Callable[[Findings], None]] = [comparison, length_bias, credit_assignment]
 
 
 def main(words: Sequence[str] | None = None) -> None:
