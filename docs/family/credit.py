@@ -86,7 +86,7 @@ def credit_assignment(page: Findings) -> None:
         "*A reading.* A token can earn nothing for what was written before it, so rewards that lie behind it are noise to it: that is what "
         "rewards to go leave out. A baseline takes away what is to be expected, which is another part of the noise; values of states do both. "
         "What a run gains from it depends on where its noise comes from: a group of eight has a baseline of its own, which rewards to go have not, and a "
-        "critic has to be learned first.",
+        "critic has to be learned first; one that explains next to nothing is one baseline for all states.",
     )
 
 
