@@ -51,7 +51,7 @@ SMOOTH = 10
 
 
 def credit_assignment(page: Findings) -> None:
-    found, explained = _measured(page)
+    found, (by_critics, by_truth) = _measured(page)
     curves = {policy: _learned(page, *words) for policy, words in POLICIES.items()}
     bias = {row: numbers[0] for row, numbers in found.items()}
     variance = {row: numbers[1] for row, numbers in found.items()}
@@ -74,7 +74,7 @@ def credit_assignment(page: Findings) -> None:
         f"responses. *Off*: the length of the expected gradient's difference from the true one, by the true one's. Each figure is the median over {page.seeds} seeds, and "
         "in brackets the least and the largest; *off* over all ages, too.",
         f"Without a trained critic, or with one and λ = 1, no expected gradient is off by more than {below(unbiased)} of the true one. With "
-        f"λ < 1 what the critic has wrong bends it; the critics explain {middle(100 * explained, 0, ' %')} of the variance of returns. Noise by that of the raw outcome, over all "
+        f"λ < 1 what the critic has wrong bends it; the critics explain {_share(by_critics)} of the variance of what is to come, where true values explain {_share(by_truth)}. Noise by that of the raw outcome, over all "
         f"ages and seeds: rewards to go {_by_raw(variance, TO_GO)}, the centered outcome {_by_raw(variance, CENTERED)}, GAE with a critic and λ 0.95 "
         f"{_by_raw(variance, DRAWN[CRITIC])}, with true values and λ 1 {_by_raw(variance, f'{EXACT}, λ 1')}, and with λ 0 {_by_raw(variance, f'{EXACT}, λ 0')}. "
         "Rewards to go here have no baseline: GAE with true values and λ 1 is what they are with one, since with true values it makes no difference when a reward is paid.",
@@ -86,7 +86,7 @@ def credit_assignment(page: Findings) -> None:
         "*A reading.* A token can earn nothing for what was written before it, so rewards that lie behind it are noise to it: that is what "
         "rewards to go leave out. A baseline takes away what is to be expected, which is another part of the noise; values of states do both. "
         "What a run gains from it depends on where its noise comes from: a group of eight has a baseline of its own, which rewards to go have not, and a "
-        "critic has to be learned first.",
+        "critic has to be learned first; one that explains next to nothing is one baseline for all states.",
     )
 
 
@@ -98,18 +98,41 @@ BIASED = tuple(f"{CRITIC}, λ {part:g}" for part in LAMBDAS[CRITIC] if part < 1)
 """Rows whose expectation is not the true gradient."""
 
 
-def _measured(page: Findings) -> tuple[dict[str, tuple[np.ndarray, ...]], np.ndarray]:
-    """How far each kind is off, its total variance, its signal to noise, and what critics explain: [age seed] each."""
+def _measured(page: Findings) -> tuple[dict[str, tuple[np.ndarray, ...]], tuple[np.ndarray, np.ndarray]]:
+    """How far each kind is off, its total variance and its signal to noise; what critics and true values explain.
+
+    [age seed] each.
+    """
     every, explained = [], []
     for age in AGES:
         folder = _critics(page, age)
-        explained.append(last(arrays(folder), "explained_variance"))
         for seed in range(page.seeds):
             with at_run(Run(folder), seed) as subject:
-                every.append(_of_policy(enumerated(subject)))
+                population = enumerated(subject)
+                every.append(_of_policy(population))
+                explained.append(_explained(population))
     shape = (len(AGES), page.seeds)
     found = {row: tuple(np.reshape([each[row][k] for each in every], shape) for k in range(3)) for row in every[0]}
-    return found, np.stack(explained)
+    by_critics, by_truth = (np.reshape(column, shape) for column in zip(*explained, strict=True))
+    return found, (by_critics, by_truth)
+
+
+def _explained(population: Population) -> tuple[float, float]:
+    """The share of the variance of what is still to come that the critic's values explain, and that true ones do.
+
+    Over tokens, each as likely as it is drawn.
+    """
+    rewards = credit.token_rewards(population)
+    to_come = reward_to_go(rewards)
+    weights = population.weights[..., None] * population.mask
+
+    def variance(values: Tensor) -> Tensor:
+        mean = (weights * values).sum() / weights.sum()
+        return (weights * (values - mean).square()).sum()
+
+    known = credit.critics_values(population), credit.true_values(population, rewards)
+    by_critic, by_truth = (float(1 - variance(to_come - each[..., :-1]) / variance(to_come)) for each in known)
+    return by_critic, by_truth
 
 
 def _critics(page: Findings, age: int) -> Path:
@@ -167,6 +190,10 @@ def _learned(page: Findings, *words: str) -> dict[str, dict[str, np.ndarray]]:
         page.ran[-1] = page.ran[-1].replace("=", "_TABLE=", 1)
     runs = cells(folder)
     return {name: arrays(runs[label]) for name, label in CELLS.items()}
+
+
+def _share(explained: np.ndarray) -> str:
+    return middle(np.round(100 * explained.ravel()) + 0.0, 0, " %")
 
 
 def _by_raw(variance: Mapping[str, np.ndarray], row: str) -> str:
