@@ -84,7 +84,10 @@ class Book:
             if settings[target] is not None:
                 for line in lines:
                     line[name] = self.coefficients[name]
-        lines[-1] |= of_the_policy(self) | {"epoch_kl": moved}
+        due = (self.epoch + 1) % settings["eval_period"] == 0 or self.epoch == settings["epochs"] - 1
+        lines[-1] |= of_the_policy(self) if due else {}
+        if due or settings["old_kl_target"] is not None:
+            lines[-1]["epoch_kl"] = moved
         self.follow(every, moved, fresh)
         self.previous = before
         return lines

@@ -107,7 +107,7 @@ def critic(table):
 
 def ascent(size=2, moved=None, table=None, outcome=True, **keys):
     """Where the first step drives the policy on average, over every group of so many responses: [parameter]."""
-    one = config(num_responses=size, **keys)
+    one = config(task="copy", prompt_count=1, policy="table", num_responses=size, **keys)
     parts, state = assemble([one])
     prompts = torch.tensor([[0]])
     task = Task(prompts, prompts[:0], 3, 2, lambda asked: asked.expand(-1, 2), {}, end=END)
@@ -129,15 +129,213 @@ def ascent(size=2, moved=None, table=None, outcome=True, **keys):
         rollout = described(parts, one, sampler, prompts, responses)
         rollout |= valued(parts, one, state, rollout)
         rollout |= scored(parts, one, state, share, rollout)
-    chances = torch.tensor([math.prod(chance_by_hand(state.policy, RESPONSES[i]).item() for i in g) for g in members])
+    alone = [chance_by_hand(state.policy, each).detach() for each in RESPONSES]
+    chances = torch.stack([math.prod(alone[index] for index in group) for group in members])
     now = state.policy if moved is None else moved
     loss = policy_gradient(parts, one, now, rollout, 0.0).loss
-    return -slope(now, lambda _: (chances.double() * loss).sum())
+    return -slope(now, lambda _: (chances * loss).sum())
 
 
 def close(actual, expected, atol=1e-12):
     torch.testing.assert_close(actual, expected, rtol=0, atol=atol)
 
 
+SUMMED = {"average": "response_sum"}
+WITH_CRITIC = {"gae": {"gae_lambda": 0.6}, "n_step": {"n_steps": 1}}
+UNBIASED = (
+    *("rewards", "leave_one_out_rewards", "optimal_baseline", "true_value_baseline", "reward_to_go"),
+    *("moving_average_baseline", "old_policy_baseline", "greedy_baseline", *WITH_CRITIC),
+)
+BIASED = ("max_rewards", "normalized_rewards", "batch_normalized_rewards", "process_rewards")
+PULL = {"kl_coefficient": 0.4, "kl_placement": "reward", "reference_period": 0}
+
+
+def keys_of(mode, **more):
+    """A config's keys; a critic that is right, where the mode asks for one."""
+    known = {"table": values_by_hand(pull=more.get("kl_coefficient", 0.0))} if mode in WITH_CRITIC else {}
+    token_wise = mode in (*WITH_CRITIC, "process_rewards", "reward_to_go")
+    return SUMMED | {"delta_mode": mode, "outcome": not token_wise} | WITH_CRITIC.get(mode, {}) | known | more
+
+
 def test_the_chances_of_all_responses_add_up_to_one():
     assert sum(chance_by_hand(policy_of(), each) for each in RESPONSES).item() == pytest.approx(1, abs=1e-15)
+
+
+@pytest.mark.parametrize(("mode", "loss"), [*zip(UNBIASED, [*LOSSES, *LOSSES], strict=False)])
+def test_unbiased_modes_follow_the_true_gradient_of_responses_that_end(mode, loss):
+    close(ascent(**keys_of(mode, loss_mode=loss)), slope(policy_of(), expected(whole)))
+
+
+@pytest.mark.parametrize("mode", UNBIASED)
+def test_with_a_kl_in_the_reward_they_follow_that_of_the_reward_less_the_kl(mode):
+    true = slope(policy_of(), lambda policy: expected(whole)(policy) - 0.4 * kl_by_hand(policy))
+    close(ascent(**keys_of(mode, **PULL)), true)
+    if mode not in WITH_CRITIC:  # whose values are those of the KL token by token
+        close(ascent(**keys_of(mode, **PULL, kl_level="sequence")), true)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_centering_shrinks_the_true_gradient_of_responses_that_end(size):
+    true = slope(policy_of(), expected(whole))
+    close(ascent(size, **keys_of("centered_rewards")), true * (size - 1) / size)
+
+
+@pytest.mark.parametrize("mode", BIASED)
+def test_biased_modes_point_elsewhere_and_still_upwards(mode):
+    true, found = slope(policy_of(), expected(whole)), ascent(**keys_of(mode))
+    assert off_direction(found, true) > 0.05
+    assert found @ true > 0
+
+
+def test_the_modes_here_are_all_there_are():
+    assert {*UNBIASED, *BIASED, "centered_rewards"} == set(ADVANTAGES)
+
+
+# Discounts, critics, and responses that were cut off
+
+
+def discounted(response, discount):
+    return sum(discount**t * reward for t, reward in enumerate(PAID[response]))
+
+
+def later_sums(of_token):
+    """The sum over a response's tokens of a number each, times the slope of its log pi: the expectation of it."""
+
+    def total(policy):
+        now = 0.0
+        for each in RESPONSES:
+            logs = log_probs_by_hand(policy.first[0], policy.second, each)
+            weighed = sum(of_token(each, t) * log for t, log in enumerate(logs))
+            now = now + sum(logs).exp().detach() * weighed
+        return now
+
+    return slope(policy_of(), total)
+
+
+def test_a_discount_is_unbiased_with_its_outer_part_alone():
+    true = slope(policy_of(), expected(lambda each: discounted(each, 0.7)))
+    outer, inner = (ascent(**keys_of("reward_to_go", discount=0.7, discount_outer=one)) for one in (True, False))
+    close(outer, true)
+    assert off_direction(inner, true) > 0.02
+    close(inner, later_sums(lambda each, t: sum(0.7 ** (k - t) * PAID[each][k] for k in range(t, len(each)))))
+
+
+@pytest.mark.parametrize("gae_lambda", [0.0, 0.5, 1.0])
+def test_gae_with_right_values_is_reward_to_go_without_the_noise_of_later_tokens(gae_lambda):
+    right = {"table": values_by_hand(0.7), "discount": 0.7}
+    close(ascent(**keys_of("gae", gae_lambda=gae_lambda) | right), ascent(**keys_of("reward_to_go", discount=0.7)))
+
+
+@pytest.mark.parametrize("gae_lambda", [0.0, 0.5, 1.0])
+def test_wrong_values_are_off_by_one_minus_lambda_times_what_they_are_wrong_behind_the_first_letter(gae_lambda):
+    true = values_by_hand()
+
+    def off(each, t):
+        return (1 - gae_lambda) * (WRONG[each[0]] - true[each[0]]) if t == 0 and each[0] != END else 0.0
+
+    found = ascent(**keys_of("gae", gae_lambda=gae_lambda) | {"table": WRONG, "truncation": "end"})
+    close(found, slope(policy_of(), expected(whole)) + later_sums(off))
+
+
+@pytest.mark.parametrize("gae_lambda", [0.0, 0.5, 1.0])
+def test_a_bootstrap_pays_what_was_cut_off_what_the_critic_makes_of_it(gae_lambda):
+    keys = keys_of("gae", gae_lambda=gae_lambda) | {"table": WRONG}
+    more = ascent(**keys, truncation="bootstrap") - ascent(**keys, truncation="end")
+
+    def paid(each, t):
+        cut = len(each) == 2 and each[1] != END
+        return cut * WRONG["cut"] * gae_lambda ** (1 - t)
+
+    close(more, later_sums(paid))
+    if gae_lambda == 1:
+        close(more, slope(policy_of(), expected(lambda each: paid(each, 1))))
+
+
+# Averages
+
+
+def test_a_mean_over_a_response_weighs_its_score_by_one_over_its_length():
+    """What GRPO's average does, and eq. 10 of Zheng et al., 2025, at its first step."""
+    expected_slope = later_sums(lambda each, t: whole(each) / len(each))
+    for loss in ("clipped", "sequence_clipped"):
+        close(ascent(**keys_of("rewards", average="response_mean", loss_mode=loss)), expected_slope)
+    true = slope(policy_of(), expected(whole))
+    assert off_direction(expected_slope, true) > 0.05
+    budget = ascent(**keys_of("rewards", average="budget_mean", token_budget=5.0))
+    close(budget, true / 5)
+
+
+def test_a_mean_over_tokens_weighs_a_response_by_how_long_its_group_is():
+    def total(policy):
+        now = 0.0
+        for group in product(RESPONSES, repeat=2):
+            logs = [log_probs_by_hand(policy.first[0], policy.second, each) for each in group]
+            chance = sum(sum(each) for each in logs).exp().detach()
+            weighed = sum(whole(each) * sum(own) for each, own in zip(group, logs, strict=True))
+            now = now + chance * weighed / sum(len(each) for each in group)
+        return now
+
+    close(ascent(**keys_of("rewards", average="token_mean")), slope(policy_of(), total))
+
+
+def test_on_a_later_step_a_response_pulls_by_the_geometric_mean_of_its_ratios():
+    """Zheng et al., 2025, eq. 10, where nothing is clipped: s A / length times the score."""
+    moved, old = policy_of(*OTHER), policy_of()
+
+    def total(policy):
+        now = 0.0
+        for each in RESPONSES:
+            ratio = (chance_by_hand(policy, each) / chance_by_hand(old, each)).detach()
+            score = sum(log_probs_by_hand(policy.first[0], policy.second, each))
+            pull = ratio ** (1 / len(each)) * whole(each) / len(each)
+            now = now + chance_by_hand(old, each).detach() * pull * score
+        return now
+
+    keys = keys_of("rewards", average="response_mean", loss_mode="sequence_clipped", clip_low=0.99, clip_high=99.0)
+    close(ascent(moved=moved, **keys), slope(moved, total))
+
+
+# KLs as losses
+
+
+def kl_ascent(estimator, **keys):
+    """Where a KL in the loss drives the policy, by itself."""
+    keys = keys_of("rewards", kl_estimator=estimator, reference_period=0, **keys)
+    return ascent(kl_coefficient=2.0, **keys) - ascent(kl_coefficient=1.0, **keys)
+
+
+def of_tokens(policy, forward):
+    """The KL of each token's distribution, one way or the other, where the sampling policy stands still."""
+    reference, still, total = policy_of(*OTHER), policy_of(), 0.0
+    for each in RESPONSES:
+        for t in range(len(each)):
+            rows = [one.first[0] if t == 0 else one.second[each[0]] for one in (policy, reference)]
+            ours, theirs = (row - sum(logit.exp() for logit in row).log() for row in rows)
+            chances = ours.exp() if forward else theirs.exp()
+            kl = (chances * (ours - theirs)).sum() * (1 if forward else -1)
+            total = total + chance_by_hand(still, each).detach() * kl
+    return total
+
+
+def backward_kl(policy):
+    """KL(reference || policy) of whole responses."""
+    reference = policy_of(*OTHER)
+    return -sum(chance_by_hand(reference, each).detach() * chance_by_hand(policy, each).log() for each in RESPONSES)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "level", "function"),
+    [
+        ("k1", "token", None),
+        ("k2", "token", lambda policy: of_tokens(policy, True)),
+        ("exact", "token", lambda policy: of_tokens(policy, True)),
+        ("k3", "token", lambda policy: of_tokens(policy, False)),
+        ("k1", "sequence", None),
+        ("k2", "sequence", kl_by_hand),
+        ("k3", "sequence", backward_kl),
+    ],
+)
+def test_what_a_kl_in_the_loss_descends_token_by_token_and_of_whole_responses(estimator, level, function):
+    """Of tokens, the KLs with the beginnings as they were sampled; of whole responses, theirs."""
+    true = torch.zeros(12, dtype=torch.float64) if function is None else slope(policy_of(), function)
+    close(kl_ascent(estimator, kl_level=level), -true)

@@ -26,27 +26,18 @@ SMALL = {
     "prompts_per_epoch": 3,
     "num_responses": 3,
     "epochs": 3,
+    "steps_per_epoch": 2,
     "dtype": "float64",
-    "eval_period": 1,
+    "eval_period": 2,
     "learning_rate": 0.03,
     "adam_epsilon": 1e-5,  # so that it makes no step of what rounding leaves of a gradient that is 0
     "warm_start.epochs": 2,
     "warm_start.prompts": 3,
 }
-WORLDS = {
-    "table": {"policy": "table", "warm_start.learning_rate": 0.3},
-    "transformer": {"width": 4, "layers": 1, "warm_start.learning_rate": 0.05},
-    "ends": {
-        "width": 4,
-        "layers": 1,
-        "warm_start.learning_rate": 0.05,
-        "task": "copy",
-        "shortest_prompt": 1,
-        "vocab_size": 2,
-        "max_response_tokens": 4,
-        "reward_fn": "partial",
-    },
-}
+TRANSFORMER = {"policy": "transformer", "width": 4, "layers": 1, "warm_start.learning_rate": 0.05}
+TABLE = {"policy": "table", "warm_start.learning_rate": 0.3}
+ENDS = {"task": "copy", "shortest_prompt": 1, "vocab_size": 2, "max_response_tokens": 4, "reward_fn": "partial"}
+WORLDS = {"table": TABLE, "transformer": TRANSFORMER, "table ends": TABLE | ENDS, "ends": TRANSFORMER | ENDS}
 
 
 def resolved(algorithm, world, without=(), **own):
@@ -101,9 +92,37 @@ def assert_same(config):
     return lines
 
 
-@pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_an_algorithm_trains_as_the_textbook_says(algorithm, world):
-    own = {"cg_iterations": 200, "without": ["learning_rate"]} if algorithm == "trpo" else {}
+CASES = {
+    "reinforce": ("table ends", {"reward_scale": 2.0, "reward_shift": -0.3}),
+    "reinforce_baseline": ("table ends", {"baseline_decay": 0.5}),
+    "rloo": ("table ends", {"kl_level": "sequence", "kl_target": 0.01, "kl_horizon": 40, "kl_coefficient": 0.3}),
+    "grpo": ("ends", {"kl_coefficient": 0.4}),
+    "dr_grpo": ("table ends", {"rollout_reuse": 2, "num_responses": 2}),
+    "dapo": (
+        "table ends",
+        {"reward_fn": "digits", "resampling_rounds": 2, "when_unfilled": "fill", "num_responses": 2},
+    ),
+    "gspo": ("transformer", {}),
+    "cispo": ("table", {}),
+    "remax": ("transformer", {"temperature": 0.7}),
+    "reinforce_pp": ("table ends", {"kl_coefficient": 0.3, "kl_estimator": "k3", "reference_period": 2}),
+    "a2c": ("ends", {"n_steps": 2, "discount": 0.8, "value_target": "td", "entropy_decay": "linear"}),
+    "ppo_clip": ("ends", {"reward_fn": "digits", "value_clip": 0.01, "truncation": "end", "discount": 0.9}),
+    "ppo_penalty": ("table ends", {"micro_batch": 2, "learning_rate_warmup": 1, "old_kl_target": 0.01}),
+    "trpo": (
+        "transformer",
+        {"num_responses": 2, "cg_iterations": 200, "cg_damping": 1.0, "without": ["learning_rate"]},
+    ),
+}
+"""Each algorithm somewhere, with some of its knobs turned."""
+
+
+@pytest.mark.parametrize("algorithm", CASES)
+def test_an_algorithm_trains_as_the_textbook_says(algorithm):
+    world, own = CASES[algorithm]
     lines = assert_same(resolved(algorithm, world, **own))
     assert max(line["gradient_norm"] for line in lines) > 1e-3
+
+
+def test_every_algorithm_is_here():
+    assert set(CASES) == set(ALGORITHMS)
