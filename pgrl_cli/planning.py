@@ -18,7 +18,7 @@ from pgrl_cli.experiment import refuse_a_missing_gpu
 from pgrl_cli.resolution import DROPPED, resolve
 from pgrl_cli.stacks import json_of
 from pgrl_cli.training.evaluation import EVALUATED
-from pgrl_cli.training.measures import METRICS
+from pgrl_cli.training.measures import METRICS, OF_SOME
 from pgrl_cli.words import written
 from pgrl_cli.workload import bytes_of
 
@@ -95,7 +95,7 @@ def planned(spec: Spec, processes: int) -> Plan:
 
 
 def _refuse_an_unknown_metric(spec: Spec, pieces: Sequence[Piece]) -> None:
-    names = [*METRICS, *EVALUATED]
+    names = [*METRICS, *OF_SOME, *EVALUATED]
     for piece in pieces:
         weights = piece.config.weights()
         names += [f"reward/{word}" for word in weights if len(weights) > 1]

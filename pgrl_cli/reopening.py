@@ -18,7 +18,7 @@ from pgrl_cli.config.sweep_words import Metric
 from pgrl_cli.resolution import resolve
 from pgrl_cli.stacks import json_of
 from pgrl_cli.training.evaluation import EVALUATED
-from pgrl_cli.training.measures import METRICS
+from pgrl_cli.training.measures import METRICS, OF_SOME
 
 WRITTEN = ("base", "method", "parameters", "metric", "launcher")
 """Keys that every sweep.yaml has."""
@@ -94,7 +94,7 @@ def _spec_of(sweep: Sweep) -> "Spec":
     except ConfigError as error:
         told = [Problem(f"sweep.yaml is damaged: {each.message}", str(path), each.line) for each in error.problems]
         raise ConfigError(told) from error
-    known = [*METRICS, *EVALUATED]
+    known = [*METRICS, *OF_SOME, *EVALUATED]
     if spec.metric.name not in known and not spec.metric.name.startswith("reward/"):
         told_name = f"metric: came {short(spec.metric.name)!r}; possible: {listed(known, 40)}."
         told_name += nearest(spec.metric.name, known)

@@ -39,6 +39,18 @@ METRICS = (
 """Measures of a step, in their order; a reward of several components adds each one's own."""
 LENGTHS_BY_ANSWER = ("wrong_response_length", "right_response_length")
 """Those that follow where responses have lengths of their own."""
+OF_SOME = (
+    *LENGTHS_BY_ANSWER,
+    "value_loss",
+    "explained_variance",
+    "old_kl",
+    "step_kl",
+    "kl_coefficient",
+    "old_kl_coefficient",
+    "kept_groups",
+    "sampled_responses",
+)
+"""Measures that only some configs have."""
 IN_DOUBLE = ("exact_match", "held_out_exact_match")
 """Measures that are float64 whatever the dtype of the policy."""
 MAY_BE_UNKNOWN = ("explained_variance", *LENGTHS_BY_ANSWER)

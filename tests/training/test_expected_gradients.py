@@ -12,9 +12,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 from diagnosis.small import Chain
+from equations.exact import off_direction
 from training.lecture import config
 
 from pgrl_cli.assembly import assemble
+from pgrl_cli.equations.advantages import ADVANTAGES
+from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.policies.stack import frozen_copy
 from pgrl_cli.tasks.task import Task
 from pgrl_cli.training.objectives import policy_gradient
