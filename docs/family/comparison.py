@@ -131,21 +131,31 @@ def comparison(page: Findings) -> None:
         f"brought to {_percent(start.mean())} of the held-out prompts, right in its likeliest response ({_percent(start.min())} to "
         f"{_percent(start.max())} over the seeds). The task is to sort five numbers below six; the reward is half a point for the whole answer and a tenth for "
         "each position. An epoch samples eight responses to each of 32 prompts. *Until 90 %* is the median over seeds of the responses "
-        "sampled until the policy was right on 90 % of the held-out prompts, as it was measured every ten epochs; *KL per epoch* how far an epoch's steps have moved the "
+        "sampled until the policy was right on 90 % of the held-out prompts, as it was measured every `eval_period` epochs; *KL per epoch* how far an epoch's steps have moved the "
         "policy, in nats per token of the rollout; seconds are those of all seeds together, as one stack on one thread.",
     )
     header = ["algorithm", "reward, last ten epochs", "held-out exact match", "until 90 %", "KL per epoch", "seconds"]
     page.table(header, [_row(run) for run in runs])
     for run in missing:
-        page.say(REASONS.get(run.name, f"`{run.name}` ends at {mean_of(100 * run.right, 1)} %."))
+        page.say(f"{TITLES[run.name]} ends at {mean_of(100 * run.right, 1)} %. {REASONS.get(run.name, '')}".rstrip())
     page.say(
         "What each is made of is its file: a delta mode, a loss, an average, and what it needs besides. ReMax's greedy responses, one to each "
         "prompt, come on top of the responses that are counted. The learning rates were not searched for: one for all, but where a file says otherwise.",
     )
 
 
-REASONS: dict[str, str] = {}
-"""Why an algorithm may not come there, where that is known."""
+REASONS = {
+    "reinforce": "*A reading.* Every response is pushed up, a bad one a little less; what is learned is the difference.",
+    "remax": (
+        "*A reading.* Nearly all that is sampled earns less than the likeliest response, so nearly every advantage is negative: "
+        "a step pushes away from what was sampled more than it pulls towards anything."
+    ),
+    "trpo": (
+        "*A reading.* A step goes as far as `max_kl` allows up to the last epoch, whatever its gradient's noise, while all other "
+        "rates fall to zero."
+    ),
+}
+"""Readings, why an algorithm may not come there."""
 
 
 def parameters(run: Trained) -> int:
