@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pgrl_cli.config import KEYS, ConfigError, yaml12
 from pgrl_cli.config.layers import layers_of
-from pgrl_cli.config.schema import OTHER_WORDS
+from pgrl_cli.config.other_words import OTHER_WORDS
 from pgrl_cli.config.sweep_spec import differences, read_sweep
 from pgrl_cli.config.sweep_words import OTHER_SWEEP_WORDS, OWN_KEYS
 from pgrl_cli.planning import planned

@@ -20,8 +20,9 @@ from pgrl_cli.equations.advantages import ADVANTAGES
 from pgrl_cli.equations.losses import LOSSES
 from pgrl_cli.policies.stack import frozen_copy
 from pgrl_cli.tasks.task import Task
+from pgrl_cli.training.likelihoods import Sampler, described
 from pgrl_cli.training.objectives import policy_gradient
-from pgrl_cli.training.scoring import Sampler, described, scored, valued
+from pgrl_cli.training.scoring import scored, valued
 
 END = 0
 RESPONSES = [(END,), *product((1, 2), (END, 1, 2))]
