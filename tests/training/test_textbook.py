@@ -106,8 +106,8 @@ CASES = {
     "cispo": ("table", {}),
     "remax": ("transformer", {"temperature": 0.7}),
     "reinforce_pp": ("table ends", {"kl_coefficient": 0.3, "kl_estimator": "k3", "reference_period": 2}),
-    "a2c": ("ends", {"n_steps": 2, "discount": 0.8, "value_target": "td", "entropy_decay": "linear"}),
-    "ppo_clip": ("ends", {"reward_fn": "digits", "value_clip": 0.01, "truncation": "end", "discount": 0.9}),
+    "a2c": ("ends", {"n_steps": 2, "discount": 0.8, "value_target": "td", "truncation": "bootstrap"}),
+    "ppo_clip": ("ends", {"reward_fn": "digits", "value_clip": 0.01, "discount": 0.9}),
     "ppo_penalty": ("table ends", {"micro_batch": 2, "learning_rate_warmup": 1, "old_kl_target": 0.01}),
     "trpo": (
         "transformer",
