@@ -72,8 +72,8 @@ class Config(BaseModel):
     """What turns the critic's gradients into steps: the policy's optimizer where it can, else adam."""
     critic_learning_rate: Positive = 1e-3
     """The size of the critic's steps."""
-    truncation: Literal["bootstrap", "end"] = "bootstrap"
-    """What a response that was cut off is worth behind its last token: what the critic says, or nothing."""
+    truncation: Literal["end", "bootstrap"] = "end"
+    """What a response that was cut off is worth behind its last token: nothing, or what the critic says (bootstrap)."""
     loss_mode: str = "naive"
     """The policy loss of a token."""
     average: str = "token_mean"

@@ -109,8 +109,14 @@ def critic(table):
     return SimpleNamespace(critic=SimpleNamespace(values=values))
 
 
-def ascent(size=2, moved=None, table=None, outcome=True, **keys):
+def ascent(size=2, moved=None, **keys):
     """Where the first step drives the policy on average, over every group of so many responses: [parameter]."""
+    now, chances, objective = objectives(size, moved, **keys)
+    return -slope(now, lambda _: (chances * objective.loss).sum())
+
+
+def objectives(size, moved=None, table=None, outcome=True, **keys):
+    """The policy that steps, how likely each group of so many responses is, and its objective: [group]."""
     one = config(task="copy", prompt_count=1, policy="table", num_responses=size, **keys)
     parts, state = assemble([one])
     prompts = torch.tensor([[0]])
@@ -136,8 +142,7 @@ def ascent(size=2, moved=None, table=None, outcome=True, **keys):
     alone = [chance_by_hand(state.policy, each).detach() for each in RESPONSES]
     chances = torch.stack([math.prod(alone[index] for index in group) for group in members])
     now = state.policy if moved is None else moved
-    loss = policy_gradient(parts, one, now, rollout, 0.0).loss
-    return -slope(now, lambda _: (chances * loss).sum())
+    return now, chances, policy_gradient(parts, one, now, rollout, 0.0)
 
 
 def close(actual, expected, atol=1e-12):
@@ -255,6 +260,11 @@ def test_a_bootstrap_pays_what_was_cut_off_what_the_critic_makes_of_it(gae_lambd
         close(more, slope(policy_of(), expected(lambda each: paid(each, 1))))
 
 
+def test_unless_told_otherwise_the_limit_is_part_of_the_task_and_any_critic_a_baseline_for_whole_returns():
+    keys = keys_of("gae", gae_lambda=1.0) | {"table": WRONG}
+    close(ascent(**keys), slope(policy_of(), expected(whole)))
+
+
 # Averages
 
 
@@ -343,3 +353,26 @@ def test_what_a_kl_in_the_loss_descends_token_by_token_and_of_whole_responses(es
     """Of tokens, the KLs with the beginnings as they were sampled; of whole responses, theirs."""
     true = torch.zeros(12, dtype=torch.float64) if function is None else slope(policy_of(), function)
     close(kl_ascent(estimator, kl_level=level), -true)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "level"), [("exact", "token"), *product(("k1", "k2", "k3"), ("token", "sequence"))]
+)
+def test_a_kl_is_on_average_that_of_whole_responses_but_for_k2(estimator, level):
+    keys = keys_of("rewards", kl_coefficient=1.0, kl_estimator=estimator, kl_level=level, reference_period=0)
+    _, chances, objective = objectives(1, **keys)
+    found, true = (chances * objective.kl).sum().item(), kl_by_hand(policy_of()).item()
+    assert (found == pytest.approx(true, abs=1e-12)) is (estimator != "k2")
+    if estimator == "k2":
+        assert found == pytest.approx(half_squares(level), abs=1e-12)
+
+
+def half_squares(level):
+    """The expectation of half the squared log-ratio, of each token or of the whole response."""
+    policy, reference, total = policy_of(), policy_of(*OTHER), 0.0
+    for each in RESPONSES:
+        logs = [log_probs_by_hand(one.first[0], one.second, each) for one in (policy, reference)]
+        gaps = [(a - b).item() for a, b in zip(*logs, strict=True)]
+        parts = gaps if level == "token" else [sum(gaps)]
+        total += chance_by_hand(policy, each).item() * sum(gap**2 for gap in parts) / 2
+    return total

@@ -100,18 +100,18 @@ CASES = {
     "dr_grpo": ("table ends", {"rollout_reuse": 2, "num_responses": 2}),
     "dapo": (
         "table ends",
-        {"reward_fn": "digits", "resampling_rounds": 2, "when_unfilled": "fill", "num_responses": 2},
+        {"reward_fn": "exact", "resampling_rounds": 1, "when_unfilled": "fill", "num_responses": 2},
     ),
-    "gspo": ("transformer", {}),
+    "gspo": ("table ends", {}),
     "cispo": ("table", {}),
     "remax": ("transformer", {"temperature": 0.7}),
     "reinforce_pp": ("table ends", {"kl_coefficient": 0.3, "kl_estimator": "k3", "reference_period": 2}),
-    "a2c": ("ends", {"n_steps": 2, "discount": 0.8, "value_target": "td", "entropy_decay": "linear"}),
-    "ppo_clip": ("ends", {"reward_fn": "digits", "value_clip": 0.01, "truncation": "end", "discount": 0.9}),
-    "ppo_penalty": ("table ends", {"micro_batch": 2, "learning_rate_warmup": 1, "old_kl_target": 0.01}),
+    "a2c": ("ends", {"n_steps": 2, "discount": 0.8, "value_target": "td", "truncation": "bootstrap"}),
+    "ppo_clip": ("ends", {"reward_fn": "digits", "value_clip": 0.01, "discount": 0.9}),
+    "ppo_penalty": ("table ends", {"micro_batch": 2, "learning_rate_warmup": 1, "old_kl_target": 0.0008}),
     "trpo": (
-        "transformer",
-        {"num_responses": 2, "cg_iterations": 200, "cg_damping": 1.0, "without": ["learning_rate"]},
+        "table ends",
+        {"cg_iterations": 200, "cg_damping": 1.0, "without": ["learning_rate"]},
     ),
 }
 """Each algorithm somewhere, with some of its knobs turned."""
