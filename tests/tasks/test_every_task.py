@@ -93,7 +93,7 @@ def test_solutions_are_right_and_held_out_ones_earn_as_much_as_those_trained_on(
         assert task.is_right(prompts, solutions).all()
         for word in {*task.rewards} & {"exact", "partial", "format", "end_reward", "digits", "steps"}:
             points = total(task.rewards[word](prompts, solutions), solutions)
-            torch.testing.assert_close(points, torch.ones(len(prompts), 1))
+            torch.testing.assert_close(points.double(), torch.ones(len(prompts), 1).double(), rtol=1e-15, atol=0)
 
 
 @listed_task
@@ -148,9 +148,13 @@ def test_many_runs_are_paid_side_by_side_what_each_is_paid_alone(task):
 
 
 @any_task
-def test_rewards_are_numbers_of_the_default_dtype(task):
-    for reward in task.rewards.values():
-        assert reward(task.prompts, some_responses(task, 3)).dtype == torch.get_default_dtype()
+def test_counts_are_numbers_of_the_default_dtype_and_shares_of_the_finest(task):
+    shares = (
+        ("digits", "steps", "overlong_penalty") if task.right else ("digits", "steps", "overlong_penalty", "partial")
+    )
+    for word, reward in task.rewards.items():
+        wanted = torch.float64 if word in shares else torch.get_default_dtype()
+        assert reward(task.prompts, some_responses(task, 3)).dtype == wanted
 
 
 @pytest.mark.parametrize("build", TASKS.values(), ids=TASKS.keys())
