@@ -301,6 +301,8 @@ def of_groups(book, every, kept, fresh):
         if settings["num_responses"] > 1
         else None,
     }
+    if book.task.end is not None:
+        line |= lengths_by_answer(book, responses)
     if len(book.weights) > 1:
         line |= {f"reward/{name}": mean(each.points[name] for each in responses) for name in book.weights}
     if settings["drop_zero_variance_groups"]:
@@ -308,6 +310,15 @@ def of_groups(book, every, kept, fresh):
     if book.reference is not None and settings["kl_placement"] == "reward":
         line["kl"] = mean(each.kl for each in responses)
     return line
+
+
+def lengths_by_answer(book, responses):
+    """How long responses are that are not the right answer, and those that are; NaN where there are none."""
+    lengths = {"wrong_response_length": [], "right_response_length": []}
+    for each in responses:
+        right = each.tokens == answer(book.settings, each.prompt, book.task.end)
+        lengths["right_response_length" if right else "wrong_response_length"].append(len(each.tokens))
+    return {name: mean(those) if those else math.nan for name, those in lengths.items()}
 
 
 @torch.no_grad()
