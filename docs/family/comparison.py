@@ -229,7 +229,7 @@ def _draw(page: Findings, runs: Sequence[Trained]) -> None:
         panel.fill_between(x, low, high, color=ACCENT, alpha=0.3, linewidth=0)
         panel.plot(x, middle, color=INK, linewidth=1.5)
         panel.set_ylim(0, 1.02)
-        panel.set_title(TITLES[run.name], loc="left", fontsize=SMALL, color=INK, pad=-9, x=0.42, y=0.1)
+        panel.text(0.97, 0.1, TITLES[run.name], transform=panel.transAxes, fontsize=SMALL, color=INK, ha="right")
         panel.set_yticks([0, 0.5, 1])
         panel.set_yticklabels([])
         panel.set_xticklabels([])
