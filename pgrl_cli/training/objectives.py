@@ -76,7 +76,8 @@ def policy_gradient(
     entropies = entropy(vocab_log_probs if rewarded else vocab_log_probs.detach())
     if rewarded:
         loss = loss - entropy_coefficient * _averaged(token_mean, entropies, mask, parts, weights and weights.mean)
-    return Objective(loss, kl, entropies.detach(), log_probs.detach(), None if old_kl is None else old_kl.detach())
+    kl, old_kl = (None if term is None else term.detach() for term in (kl, old_kl))
+    return Objective(loss, kl, entropies.detach(), log_probs.detach(), old_kl)
 
 
 def critic_loss(
