@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from page import Findings, arrays, last, mean_of
+from page import Findings, arrays, cells, mean_of
 from truths.pictures import grid
 
 from pgrl_cli.folders import config_of
@@ -54,6 +54,8 @@ TITLES = {
 }
 GOAL, NEAR = 0.95, 0.9
 """Of the held-out prompts, right: what is asked of an algorithm, and what tells how fast it is."""
+LATE = 0.05
+"""The share of the responses, the last, that the table's rewards are those of."""
 COLUMNS = 3
 
 
@@ -101,6 +103,12 @@ class Trained:
         return self.evaluated[1][-1]
 
     @property
+    def late_reward(self) -> np.ndarray:
+        """The mean reward of the last of its responses: [seed]."""
+        late = self.responses >= (1 - LATE) * self.responses[-1]
+        return np.nanmean(np.where(late, self.data["mean_reward"][self.ends], np.nan), axis=0)
+
+    @property
     def seconds(self) -> float:
         """Of training, as its timing.jsonl tells."""
         lines = (self.folder / "timing.jsonl").read_text(encoding="utf-8").splitlines()
@@ -130,22 +138,33 @@ def comparison(page: Findings) -> None:
         f"All begin with the same policies: a transformer of {parameters(runs[0]):,} parameters that a short warm start on solutions has "
         f"brought to {_percent(start.mean())} of the held-out prompts, right in its likeliest response ({_percent(start.min())} to "
         f"{_percent(start.max())} over the seeds). The task is to sort five numbers below six; the reward is half a point for the whole answer and a tenth for "
-        "each position. An epoch samples eight responses to each of 32 prompts; TRPO has fewer epochs of four times as many. *Until 90 %* is the median over seeds of the responses "
+        f"each position. An epoch samples eight responses to each of {_prompts(runs)}. *Until 90 %* is the median over seeds of the responses "
         "sampled until the policy was right on 90 % of the held-out prompts, as it was measured every `eval_period` epochs; *KL per epoch* how far an epoch's steps have moved the "
         "policy, in nats per token of the rollout; seconds are those of all seeds together, as one stack on one thread.",
     )
-    header = ["algorithm", "reward, last ten epochs", "held-out exact match", "until 90 %", "KL per epoch", "seconds"]
+    header = [
+        "algorithm",
+        f"reward, last {100 * LATE:.0f} % of responses",
+        "held-out exact match",
+        "until 90 %",
+        "KL per epoch",
+        "seconds",
+    ]
     page.table(header, [_row(run) for run in runs])
     for run in missing:
         page.say(f"{TITLES[run.name]} ends at {mean_of(100 * run.right, 1)} %. {REASONS.get(run.name, '')}".rstrip())
+    _rates(page)
     page.say(
         "What each is made of is its file: a delta mode, a loss, an average, and what it needs besides. ReMax's greedy responses, one to each "
-        "prompt, come on top of the responses that are counted. The learning rates were not searched for: one for all, but where a file says otherwise.",
+        "prompt, come on top of the responses that are counted. One learning rate serves all; where a file says otherwise, some were tried.",
     )
 
 
 REASONS = {
-    "reinforce": "*A reading.* Every response is pushed up, a bad one a little less; what is learned is the difference.",
+    "reinforce": (
+        "The file *with a baseline* differs in nothing but the baseline. *A reading.* Every response is pushed up, a bad one "
+        "a little less; what is learned is the difference."
+    ),
     "remax": (
         "*A reading.* Nearly all that is sampled earns less than the likeliest response, so nearly every advantage is negative: "
         "a step pushes away from what was sampled more than it pulls towards anything."
@@ -156,6 +175,23 @@ REASONS = {
     ),
 }
 """Readings, why an algorithm may not come there."""
+
+
+def _rates(page: Findings) -> None:
+    """REINFORCE with and without a baseline at several learning rates: what is right in the end."""
+    folder = page.trained("sweep", "family/baselines", f"seeds={page.seeds}")
+    runs = [Trained(label, place) for label, place in cells(folder).items()]
+    found = {(run.config["delta_mode"], run.config["learning_rate"]): mean_of(run.right, 3) for run in runs}
+    rates = sorted({rate for _, rate in found})
+    page.say("Is it the learning rate? The held-out exact match of REINFORCE at others, with and without a baseline:")
+    page.show()
+    page.table(
+        ["learning rate", *(f"{rate:g}" for rate in rates)],
+        [[name, *(found[mode, rate] for rate in rates)] for mode, name in BASELINES.items()],
+    )
+
+
+BASELINES = {"rewards": "without a baseline", "moving_average_baseline": "with a baseline"}
 
 
 def parameters(run: Trained) -> int:
@@ -191,19 +227,32 @@ def _trained(runs: Path, config: str, words: Sequence[str]) -> Path:
 
 def _at_the_start(page: Findings) -> np.ndarray:
     """The share of held-out prompts that the warm policies have right before anything is sampled: [seed]."""
-    words = [f"seeds={page.seeds}", *page.overrides, "epochs=1", "learning_rate=1e-12"]
+    given = [word for word in page.overrides if not word.startswith("epochs=")]
+    words = [f"seeds={page.seeds}", *given, "epochs=1", "learning_rate=1e-12"]
     return Trained("start", _trained(page.runs, "algorithms/reinforce", words)).right
 
 
 def _row(run: Trained) -> list[str]:
     return [
         f"[{TITLES[run.name]}](../configs/algorithms/{run.name}.yaml)",
-        mean_of(last(run.data, "mean_reward"), 3),
+        mean_of(run.late_reward, 3),
         mean_of(run.right, 3),
         run.until_near(),
         f"{np.nanmean(run.data['epoch_kl']):.4f}",
         f"{run.seconds:.0f}",
     ]
+
+
+def _prompts(runs: Sequence[Trained]) -> str:
+    """How many prompts an epoch draws: of most, and of those that have other epochs."""
+    counts = {run.name: run.config["prompts_per_epoch"] for run in runs}
+    usual = max(counts.values(), key=list(counts.values()).count)
+    others = [
+        f"{TITLES[run.name]} to {counts[run.name]} in each of its {run.config['epochs']:,} epochs"
+        for run in runs
+        if counts[run.name] != usual
+    ]
+    return "; ".join([f"{usual} prompts", *others])
 
 
 def _percent(share: float) -> str:
