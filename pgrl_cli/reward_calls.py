@@ -5,8 +5,9 @@ code raises (SystemExit and KeyboardInterrupt too) is taken for something else. 
 
 What an answer may be: an int, a float, a bool (True counts 1), a number of numpy's, a Fraction, or any other
 `numbers.Real`; it must be finite and below 1e30. A list of such numbers, one for each token of the response, pays token
-by token. Refused, with the hint to wrap it in float() where that would do: a Decimal, a tensor or an array (also one
-without axes), a string. Refused: None, a complex number, a list of another length.
+by token; in it None says that no step of the response ends with a token. Refused, with the hint to wrap it in float()
+where that would do: a Decimal, a tensor or an array (also one without axes), a string. Refused: None alone, a complex
+number, a list of another length.
 """
 
 import sys
@@ -21,8 +22,8 @@ from pgrl_cli.config.problems import brief
 
 Points = Callable[[list[int], list[int]], Any]
 """(prompt, response) -> a number, or a list of numbers."""
-Answer = float | list[float]
-"""What a response has earned, or what each of its tokens has."""
+Answer = float | list[float | None]
+"""What a response has earned, or what each of its tokens has: None where no step ends."""
 LARGEST = 1e30
 """Beyond it sums of rewards leave float32."""
 
@@ -55,16 +56,18 @@ def answer(points: Points, path: Path, prompt: list[int], response: list[int]) -
         answered = points(list(prompt), list(response))
         listed = list(answered) if isinstance(answered, list | tuple) else None
         numbers, told = [_number(each) for each in ([answered] if listed is None else listed)], brief(answered)
+        gaps = [place for place, each in enumerate(listed or []) if each is None]
         wrap = hasattr(answered, "__float__") or isinstance(answered, str)
     except BaseException as error:
         line = _line_in(path, error)
         raise RewardError(f"{path}:{line}: the reward failed {case}: {_told(error)}") from error
     kind = type(answered).__name__ if listed is None else None
-    if wrong := _wrong_with(numbers, kind, " (wrap it in float())" if wrap else "", len(response), case):
+    judged = [0.0 if place in gaps else number for place, number in enumerate(numbers)]
+    if wrong := _wrong_with(judged, kind, " (wrap it in float())" if wrap else "", len(response), case):
         line = getattr(getattr(points, "__code__", None), "co_firstlineno", 1)
         raise RewardError(f"{path}:{line}: the reward returned {told}{wrong}")
-    known = [number for number in numbers if number is not None]
-    return known[0] if listed is None else known
+    alone = numbers[0] if listed is None else None
+    return numbers if alone is None else alone
 
 
 def _wrong_with(numbers: list[float | None], kind: str | None, hint: str, tokens: int, case: str) -> str | None:

@@ -1,9 +1,10 @@
 """A user's own reward: a plain Python function of two lists, in a file named by the config.
 
-    def points(prompt: list[int], response: list[int]) -> float | list[float]: ...
+    def points(prompt: list[int], response: list[int]) -> float | list[float | None]: ...
 
 It sees what a person would: the prompt without padding, the response up to its end token, that included. A number pays
-the response, a list, with a number for each token of the response, pays token by token (a process reward).
+the response, a list, with a number for each token of the response, pays token by token (a process reward); None in a
+list says that no step of the response ends with that token.
 
 It is called once for each distinct (prompt, response) and remembered, so it must not depend on anything else. It runs
 in a process of its own (`reward_process`), so it may hang, die and print without harm to the training; `reward_calls`
@@ -11,6 +12,7 @@ says what it may answer.
 """
 
 from collections.abc import Sequence
+from math import nan
 from pathlib import Path
 
 import torch
@@ -79,15 +81,17 @@ class UserReward:
         return reward
 
     def points(self, cases: Sequence[Case], length: int) -> Tensor:
-        """What is known of cases: [case], or, of lists, [case token]. Raises RewardError where it is some of both."""
+        """What is known of cases: [case], or, of lists, [case token]. Raises RewardError where it is some of both.
+
+        NaN is a list's None.
+        """
         first = next(iter(self.known))
         by_token = isinstance(self.known[first], list)
         answers = [self.known[case] for case in cases]
         for case, answer in zip(cases, answers, strict=True):
             if isinstance(answer, list) != by_token:
                 raise RewardError(self._told_of_both(case, first))
-        rows = [answer + [0.0] * (length - len(answer)) if isinstance(answer, list) else answer for answer in answers]
-        return torch.tensor(rows, dtype=torch.float64)
+        return torch.tensor([_filled(answer, length) for answer in answers], dtype=torch.float64)
 
     def ask(self, unknown: Sequence[Case], timeout: float) -> None:
         """Get to know the answers to these cases."""
@@ -139,6 +143,13 @@ class UserReward:
         """Another run of the stack may meet a case that cost a process: it need not cost a second one."""
         if case in self.lost and timeout <= self.lost[case][0]:
             raise RewardError(self.lost[case][1])
+
+
+def _filled(answer: Answer, length: int) -> float | list[float]:
+    """An answer as a row of a tensor: a list's places without a step are NaN, those behind the response 0."""
+    if not isinstance(answer, list):
+        return answer
+    return [nan if points is None else points for points in answer] + [0.0] * (length - len(answer))
 
 
 def _without(prompt: list[int], pad: int | None) -> tuple[int, ...]:

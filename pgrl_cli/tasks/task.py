@@ -35,7 +35,8 @@ class Task:
     rewards: Table
     """prompts [prompt token], responses [... prompt response token] -> [... prompt response]; first the default.
 
-    A process reward pays token by token: its answer is [... prompt response token], 0 behind a response's end.
+    A process reward pays token by token: its answer is [... prompt response token], 0 behind a response's end, NaN at
+    a token with which no step of the response ends.
     """
     end: int | None = None
     """The token that ends a response; behind it there is nothing but itself. None where all have one length."""
@@ -143,14 +144,14 @@ def is_process_reward(points: Tensor, responses: Tensor) -> bool:
 
 
 def total(points: Tensor, responses: Tensor) -> Tensor:
-    """What each response has earned, [... prompt response], of a reward that paid whole responses or their tokens.
+    """What each response has earned, [... prompt response], of a reward that paid whole responses or their steps.
 
     Token after token and in float64: what as many tokens earn at other places is then the same to the bit, and a group
     of equal rewards is seen to be one.
     """
     if not is_process_reward(points, responses):
         return points
-    return points.double().cumsum(dim=-1)[..., -1].to(points.dtype)
+    return points.double().nan_to_num(nan=0.0).cumsum(dim=-1)[..., -1].to(points.dtype)
 
 
 def by_token(points: Tensor, responses: Tensor, mask: Tensor | None) -> Tensor:
@@ -159,13 +160,19 @@ def by_token(points: Tensor, responses: Tensor, mask: Tensor | None) -> Tensor:
     The mask [... prompt response token] says which tokens belong to a response; None: all do.
     """
     if is_process_reward(points, responses):
-        return points
+        return points.nan_to_num(nan=0.0)
+    last = last_tokens(responses, mask)
+    return torch.where(last, points.unsqueeze(-1), 0.0)  # a product would make NaN of a NaN's neighbours
+
+
+def last_tokens(responses: Tensor, mask: Tensor | None) -> Tensor:
+    """Which tokens are the last of their responses: bool [... prompt response token]."""
     last = torch.zeros_like(responses, dtype=torch.bool)
     if mask is None:
         last[..., -1] = True
     else:
         last.scatter_(-1, mask.sum(dim=-1, keepdim=True) - 1, True)
-    return torch.where(last, points.unsqueeze(-1), 0.0)  # a product would make NaN of a NaN's neighbours
+    return last
 
 
 def score(values: Tensor) -> Tensor:

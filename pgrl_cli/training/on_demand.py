@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 
-import torch
 from torch import Tensor
 
 from pgrl_cli.config import Config
@@ -36,12 +35,6 @@ def true_values(parts: Parts, config: Config, state: State, share: Share, rollou
     every = share.outcomes.responses.expand(*rollout["responses"].shape[:-2], -1, -1)
     kl = described(parts, config, sampler, prompts, every)["reward_kl"] if "reward_kl" in rollout else None
     return expected_reward(shaped(share, rewards, kl), sampler.policy.every_probability(prompts, every))
-
-
-def step_ends(parts: Parts, config: Config, state: State, share: Share, rollout: Rollout) -> Tensor:
-    """Which tokens [... prompt response token] end a step of a response: where process rewards are paid."""
-    responses, mask = rollout["responses"], rollout.get("mask")
-    return torch.ones_like(responses, dtype=torch.bool) if mask is None else mask
 
 
 def past_mean(parts: Parts, config: Config, state: State, share: Share, rollout: Rollout) -> Tensor:
@@ -91,7 +84,6 @@ def _sampler(parts: Parts, state: State, share: Share) -> Sampler:
 ON_DEMAND: Mapping[str, Callable[[Parts, Config, State, Share, Rollout], Tensor]] = {
     "score_squares": score_squares,
     "true_values": true_values,
-    "step_ends": step_ends,
     "past_mean": past_mean,
     "greedy_rewards": greedy_rewards,
     "old_policy_rewards": old_policy_rewards,

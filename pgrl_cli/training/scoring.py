@@ -10,7 +10,7 @@ from pgrl_cli.equations.averages import masked
 from pgrl_cli.policies.heads import Critic
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.registry import apply, needs
-from pgrl_cli.tasks.task import by_token
+from pgrl_cli.tasks.task import by_token, is_process_reward, last_tokens
 from pgrl_cli.training.likelihoods import Rollout, shaped
 from pgrl_cli.training.on_demand import ON_DEMAND
 from pgrl_cli.training.outcomes import points, scores
@@ -56,6 +56,9 @@ def scored(parts: Parts, config: Config, state: State, share: Share, rollout: Ro
         known["token_rewards"] = token_rewards(share, paid, rollout)
     if parts.value_target is not None:
         found["targets"] = apply(parts.value_target, known, share.knobs)
+    if "step_ends" in needs(share.advantage):
+        known["step_ends"] = step_ends(paid, rollout)
+        known["token_rewards"] = at_step_ends(known["token_rewards"], known["step_ends"])
     for name, supply in ON_DEMAND.items():
         if name in needs(share.advantage):
             known[name] = supply(parts, config, state, share, rollout)
@@ -77,3 +80,32 @@ def token_rewards(share: Share, paid: Mapping[str, Tensor], rollout: Rollout) ->
     for name, (_, weight) in share.rewards.items():
         rewards = rewards + by_token(paid[name], responses, mask) * weight * scale
     return rewards - pull * rollout["token_kl"] if "token_kl" in rollout else rewards
+
+
+def step_ends(paid: Mapping[str, Tensor], rollout: Rollout) -> Tensor:
+    """Which tokens [... prompt response token] end a step of a response: where a process reward says so.
+
+    Every token does where none is paid. What a whole response earns beside process rewards is paid with its last token,
+    which then ends a step as well.
+    """
+    responses, mask = rollout["responses"], rollout.get("mask")
+    inside = torch.ones_like(responses, dtype=torch.bool) if mask is None else mask
+    steps = [~points.isnan() for points in paid.values() if is_process_reward(points, responses)]
+    if not steps:
+        return inside
+    if len(steps) < len(paid):
+        steps.append(last_tokens(responses, mask))
+    return inside & torch.stack(steps).any(dim=0)
+
+
+def at_step_ends(rewards: Tensor, ends: Tensor) -> Tensor:
+    """What falls due within a step, paid with the token that ends it: [... token], [... token] -> [... token].
+
+    What comes behind the last step, such as a KL penalty, is no step's and counts for nothing.
+    """
+    due, paid = torch.zeros_like(rewards[..., 0]), []
+    for reward, ended in zip(rewards.unbind(dim=-1), ends.unbind(dim=-1), strict=True):
+        due = due + reward
+        paid.append(torch.where(ended, due, 0.0))
+        due = torch.where(ended, 0.0, due)
+    return torch.stack(paid, dim=-1)

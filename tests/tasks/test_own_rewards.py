@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from pgrl_cli.tasks.own_rewards import RewardError, own_reward
+from pgrl_cli.tasks.task import total
 
 PROMPTS = torch.tensor([[1, 0], [2, 1]])
 RESPONSES = torch.tensor([[[0, 1], [1, 1], [0, 1]], [[0, 1], [2, 2], [0, 0]]])
@@ -208,7 +209,7 @@ ANSWERS = {
     "a string": ("'1.0'", "'1.0', a str"),
     "a list that is too short": ("[1.0]", "[1.0], 1 numbers"),
     "a list that is too long": ("[1.0, 0, 2]", "3 numbers"),
-    "a list with something else in it": ("[1.0, None]", "place 1 holds no number"),
+    "a list with something else in it": ("[None, '1']", "place 1 holds no number"),
     "a list of lists": ("[[1.0], [2.0]]", "place 0 holds no number"),
     "a list with a NaN": ("[1.0, math.nan]", "it must be finite"),
     "a string that is none": ("'five'", "'five', a str"),
@@ -347,6 +348,14 @@ def test_a_list_pays_token_by_token_and_nothing_behind_the_end(tmp_path):
     together = reward(PROMPTS, responses.expand(2, 5, 2, 2, 3))
     assert together.shape == (2, 5, 2, 2, 3)
     assert together[1, 4].tolist() == expected
+
+
+def test_none_in_a_list_says_that_no_step_ends_there(written):
+    reward = written("def points(prompt, response): return [None, 2] if response[1] else [None, None]")
+    paid = reward(PROMPTS, torch.tensor([[[1, 1], [1, 0]]] * 2))
+    assert paid[0].isnan().tolist() == [[True, False], [True, True]]
+    assert paid[1, 0, 1] == 2
+    assert total(paid, RESPONSES[:, :2]).tolist() == [[2, 0]] * 2
 
 
 @pytest.mark.parametrize("answer", ["(1, True)", "[numpy.float32(1), fractions.Fraction(1)]"])

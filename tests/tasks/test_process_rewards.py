@@ -28,7 +28,7 @@ def test_a_process_reward_stays_as_it_is():
     points = torch.arange(24.0).view(2, 3, 4)
     assert is_process_reward(points, RESPONSES)
     assert not is_process_reward(OUTCOME, RESPONSES)
-    assert by_token(points, RESPONSES, MASK) is points
+    assert torch.equal(by_token(points, RESPONSES, MASK), points)
     assert total(points, RESPONSES).tolist() == [[6, 22, 38], [54, 70, 86]]
 
 
@@ -50,6 +50,13 @@ def test_a_run_axis_goes_along():
     for run in range(5):
         assert torch.equal(paid[run], by_token(outcome[run], RESPONSES, MASK))
     assert torch.equal(total(paid, responses), outcome)
+
+
+def test_a_token_without_a_step_earns_nothing():
+    points = torch.full((1, 1, 3), nan)
+    points[..., 1] = 2.0
+    assert by_token(points, RESPONSES[:1, :1, :3], None).tolist() == [[[0, 2, 0]]]
+    assert total(points, RESPONSES[:1, :1, :3]).tolist() == [[2]]
 
 
 def test_a_reward_that_is_no_number_spoils_its_own_token_alone():

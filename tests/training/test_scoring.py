@@ -2,6 +2,7 @@
 
 from itertools import product
 from math import log, prod
+from statistics import stdev
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from training.lecture import assert_same_runs, config, records
 
 from pgrl_cli.assembly import assemble
 from pgrl_cli.equations.advantages import leave_one_out_rewards, optimal_baseline
+from pgrl_cli.equations.returns import process_rewards
 from pgrl_cli.planning import Piece, stacked
 from pgrl_cli.policies import POLICIES
 from pgrl_cli.training import outcomes
@@ -160,3 +162,57 @@ def test_memory_is_counted_so_that_a_sweep_splits_what_goes_through_every_respon
     assert bytes_of(config(**large, **pulled, delta_mode=modes[1])) > 5 * bytes_of(true)
     pieces = [[Piece(str(n), {}, each) for n in range(20)] for each in (plain, true)]
     assert [len(list(stacked(each, 1))) for each in pieces] == [1, 2]
+
+
+STEPS = """
+def points(prompt, response):
+    return [float(token) if token != 1 else None for token in response]
+
+def whole(prompt, response):
+    return float(response == sorted(response))
+"""
+
+
+def step_advantages(group, kl, whole):
+    """DeepSeekMath's section 4.1.3 in plain Python: a step ends with each token but 1, and is paid that token.
+
+    group, kl [response token]; whole [response] is paid with the last token, which then ends a step too; or None.
+    """
+    steps = []
+    for response, pull, all_right in zip(group, kl, whole or [None] * len(group), strict=True):
+        due, paid = 0.0, {}
+        for place, (token, penalty) in enumerate(zip(response, pull, strict=True)):
+            last = all_right is not None and place == len(response) - 1
+            due += (token if token != 1 else 0.0) - penalty + (all_right if last else 0.0)
+            if token != 1 or last:
+                paid[place], due = due, 0.0
+        steps.append(paid)
+    everything = [reward for paid in steps for reward in paid.values()]
+    deviation = stdev(everything) if len(everything) > 1 else 0.0
+    mean = sum(everything) / max(1, len(everything))
+    score = [{place: (reward - mean) / (deviation + 1e-5) for place, reward in paid.items()} for paid in steps]
+    return [[sum(z for end, z in each.items() if end >= place) for place in range(len(group[0]))] for each in score]
+
+
+@pytest.mark.parametrize("names", [["points"], ["points", "whole"]])
+@pytest.mark.parametrize("kl", [{}, {"kl_coefficient": 0.5, "kl_placement": "reward", "kl_estimator": "k1"}])
+def test_rewards_of_steps_are_normalised_over_the_steps_that_there_are(tmp_path, names, kl):
+    (tmp_path / "mine.py").write_text(STEPS)
+    rewards = dict.fromkeys((f"{tmp_path / 'mine.py'}:{name}" for name in names), 1.0)
+    one = config(**MOVED, **kl, reward_fn=rewards, delta_mode="process_rewards", num_responses=3)
+    parts, _, rollout = rollout_after(one)
+    responses = rollout["responses"]
+    pulls = 0.5 * rollout["token_kl"] if kl else torch.zeros(responses.shape)
+    expected = [
+        step_advantages(group, pull, [r == sorted(r) for r in group] if "whole" in names else None)
+        for group, pull in zip(responses.tolist(), pulls.tolist(), strict=True)
+    ]
+    assert (responses == 1).any(dim=-1).any()
+    torch.testing.assert_close(rollout["advantages"], torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
+    for reward, _ in parts.shares[0].rewards.values():
+        reward.close()
+
+
+def test_a_group_without_any_step_learns_nothing():
+    advantages = process_rewards(torch.ones(2, 3, 4), torch.zeros(2, 3, 4, dtype=torch.bool))
+    assert advantages.tolist() == torch.zeros(2, 3, 4).tolist()
