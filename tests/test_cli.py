@@ -441,6 +441,18 @@ def test_list_offers_the_nearest_kind() -> None:
     assert "Did you mean 'deltas'?" in said.err
 
 
+@pytest.mark.parametrize(("word", "kind"), [("gae", "deltas"), ("digits", "rewards"), ("addition", "tasks")])
+def test_list_says_which_kind_a_word_is_of(word: str, kind: str) -> None:
+    said = pgrl("list", word)
+    assert (said.code, said.out) == (2, "")
+    assert f"{word} is told by `pgrl list {kind}`." in said.err
+    assert word in pgrl("list", kind).out
+
+
+def test_list_says_all_kinds_that_have_a_word() -> None:
+    assert "exact is told by `pgrl list rewards` and `pgrl list divergences`." in pgrl("list", "exact").err
+
+
 def test_train_without_a_config_says_how_to_name_one() -> None:
     said = pgrl("train", "lecture/two_state")
     assert (said.code, said.out) == (2, "")
