@@ -67,8 +67,8 @@ def _setting(page: Findings, found: np.ndarray) -> str:
     count = found.flat[0]["subject"]
     return (
         "Copy two letters out of two, and end: a transformer of width 16, whose later tokens depend on the earlier ones, with "
-        f"{count['responses_per_prompt']} responses to each of {count['prompts']} prompts, all of which are gone through. The table is of {page.seeds} seeds after {' and '.join(map(str, AGES))} epochs, "
-        f"whose KL(policy ∥ reference) is {middle(far)} nats; the reference is the policy after its warm start. Scale: along the "
+        f"{count['responses_per_prompt']} responses to each of {count['prompts']} prompts, all of which are gone through. Each figure is the median over {page.seeds} seeds after {' and '.join(map(str, AGES))} epochs, "
+        f"and in brackets the least and the largest; these policies' KL(policy ∥ reference) is {middle(far)} nats, and the reference is the policy after its warm start. Scale: along the "
         "gradient of KL(policy ∥ reference), in lengths of it. Where tokens do not depend on each other both levels pull the same ways "
         "([ground-truth.md](ground-truth.md), section 8)."
     )
