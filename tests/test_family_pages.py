@@ -51,6 +51,17 @@ def test_how_far_epochs_have_led_is_of_the_measured_ones_also_where_more_is_know
     assert trained(right, epoch_kl=[[9.0, 9.0], [1.0, 2.0], [9.0, 9.0], [3.0, 6.0]]).epoch_kl == 3.0
 
 
+def test_how_many_prompts_an_epoch_asks_is_told_of_most_and_of_each_that_asks_others(trained):
+    from family.comparison import _prompts
+
+    named = {"rloo": {}, "grpo": {}, "trpo": {"prompts_per_epoch": 128, "epochs": 50}, "dapo": {"resampling_rounds": 3}}
+    runs = [trained([[1.0]]) for _ in named]
+    for run, (name, others) in zip(runs, named.items(), strict=True):
+        vars(run).update(name=name, config={"prompts_per_epoch": 32, "epochs": 100} | others)
+    trpo, dapo = "TRPO to 128 in each of its 50 epochs", "DAPO to 32 and up to 128 in each of its 100 epochs"
+    assert _prompts(runs) == f"32 prompts; {trpo}; {dapo}"
+
+
 def test_the_table_of_weights_says_what_a_token_counts_under_each_average(length):
     table = {name: [float(cell) for cell in cells] for name, *cells in length.weights_told()}
     of_response_mean = [1 / 6, 1 / 12, 1 / 24]

@@ -254,14 +254,20 @@ def _row(run: Trained) -> list[str]:
 
 def _prompts(runs: Sequence[Trained]) -> str:
     """How many prompts an epoch draws: of most, and of those that have other epochs."""
-    counts = {run.name: run.config["prompts_per_epoch"] for run in runs}
-    usual = max(counts.values(), key=list(counts.values()).count)
+    asked = {run.name: _asked(run.config) for run in runs}
+    usual = max(asked.values(), key=list(asked.values()).count)
     others = [
-        f"{TITLES[run.name]} to {counts[run.name]} in each of its {run.config['epochs']:,} epochs"
+        f"{TITLES[run.name]} to {asked[run.name]} in each of its {run.config['epochs']:,} epochs"
         for run in runs
-        if counts[run.name] != usual
+        if asked[run.name] != usual
     ]
     return "; ".join([f"{usual} prompts", *others])
+
+
+def _asked(config: dict) -> str:
+    """The prompts of an epoch; where groups that are dropped are replaced, at most."""
+    count, rounds = config["prompts_per_epoch"], config.get("resampling_rounds", 0)
+    return f"{count} and up to {count * (1 + rounds)}" if rounds else str(count)
 
 
 def _percent(share: float) -> str:
