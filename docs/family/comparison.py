@@ -165,7 +165,7 @@ def comparison(page: Findings) -> None:
     _rates(page)
     page.say(
         "What each is made of is its file: a delta mode, a loss, an average, and what it needs besides. ReMax's greedy responses, one to each "
-        "prompt, come on top of the responses that are counted. One learning rate serves all; where a file says otherwise, some were tried.",
+        "prompt, come on top of the responses that are counted. One learning rate serves all. How many prompts an epoch of ReMax and of TRPO has, and TRPO's `max_kl`, were chosen among a few.",
     )
 
 
@@ -192,7 +192,9 @@ def _rates(page: Findings) -> None:
     runs = [Trained(label, place) for label, place in cells(folder).items()]
     found = {(run.config["delta_mode"], run.config["learning_rate"]): mean_of(run.right, 3) for run in runs}
     rates = sorted({rate for _, rate in found})
-    page.say("Is it the learning rate? The held-out exact match of REINFORCE at others, with and without a baseline:")
+    page.say(
+        "Is it the learning rate? The held-out exact match of REINFORCE at half of it and at twice of it, with and without a baseline:"
+    )
     page.show()
     page.table(
         ["learning rate", *(f"{rate:g}" for rate in rates)],
