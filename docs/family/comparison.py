@@ -165,7 +165,7 @@ def comparison(page: Findings) -> None:
     _rates(page)
     page.say(
         "What each is made of is its file: a delta mode, a loss, an average, and what it needs besides. ReMax's greedy responses, one to each "
-        "prompt, come on top of the responses that are counted. One learning rate serves all. How many prompts an epoch of ReMax and of TRPO has, and TRPO's `max_kl`, were chosen among a few.",
+        "prompt, come on top of the responses that are counted. One learning rate serves all. How many prompts an epoch of A2C, ReMax and TRPO has, and TRPO's `max_kl`, were chosen among a few.",
     )
 
 
