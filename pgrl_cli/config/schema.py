@@ -91,11 +91,11 @@ class Config(BaseModel):
     kl_target: Positive | None = None
     """The KL of a response (nats) that kl_coefficient is steered to, epoch by epoch; null keeps it as it is."""
     kl_horizon: Positive = 10_000.0
-    """Responses in which kl_coefficient may about double: the smaller, the faster it is steered."""
+    """Responses in which kl_coefficient may change by about a fifth: the smaller, the faster it is steered."""
     old_kl_coefficient: NonNegative = 0.0
     """The weight of KL(old || policy), per token, over the whole vocabulary (PPO's penalty)."""
     old_kl_target: Positive | None = None
-    """The KL(old || policy) of an epoch that old_kl_coefficient is doubled or halved for; null keeps it as it is."""
+    """The KL(old || policy) of a rollout's steps for which old_kl_coefficient is doubled or halved; null keeps it."""
     reference_period: Whole = 10
     """Epochs between refreshes of the reference policy; 0 keeps the initial policy for ever."""
     entropy_coefficient: NonNegative = 0.0
