@@ -200,7 +200,7 @@ def summary_lines(folder: "Run", summary: "Summary") -> Iterator[str]:
         "exact match": _number(summary.exact_match),
         "exact match, held out": _number(summary.held_out_exact_match),
         "probability of the answer": _number(summary.solution_probability),
-        "seeds": "-" if summary.seeds is None else f"{len(alive)}, the means of which stand above",
+        "seeds": "-" if len(summary.seeds or ()) < 2 else f"{len(alive)}, the means of which stand above",
         "findings": _told_of(folder, summary),
         "seconds": f"{summary.seconds:.2f}",
         "picture": "-" if summary.picture_error else str(folder.curves_file),

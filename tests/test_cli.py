@@ -64,6 +64,13 @@ def test_the_last_line_of_standard_output_is_the_run_folder_and_progress_goes_el
     assert "epoch 2/2" not in said.out
 
 
+def test_means_over_seeds_are_said_to_be_that_where_there_are_several() -> None:
+    assert "means of which" not in pgrl("train", "-c", "lecture/two_state", *SHORT, "seeds=1").out
+    assert "seeds                          2, the means of which stand above" in (
+        pgrl("train", "-c", "lecture/two_state", *SHORT, "seeds=2").out
+    )
+
+
 def test_quiet_prints_the_run_folder_alone() -> None:
     said = pgrl("train", "--config", "lecture/centered_clipped", "epochs=2", "steps_per_epoch=1", "-q")
     assert (said.code, said.out) == (0, f"{the_run()}\n")
