@@ -123,7 +123,8 @@ def _begun(config: str, overrides: list[str] | None, runs_dir: Path, silent: boo
     from pgrl_cli.experiment import run
 
     resolved = resolved_config(config, overrides)
-    with progress(resolved.config.name, resolved.config.epochs, silent) as (watch, notice, _):
+    first = "warm start" if resolved.config.warm_start is not None else "reward -"
+    with progress(resolved.config.name, resolved.config.epochs, silent, first) as (watch, notice, _):
         return run(resolved, runs_dir, command=["pgrl", *sys.argv[1:]], watch=watch, notice=notice)
 
 

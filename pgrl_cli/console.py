@@ -146,13 +146,16 @@ def working() -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def progress(name: str, epochs: int, silent: bool) -> Iterator[tuple[Watch, Notice, Tell]]:
-    """What watches a run: a bar on a terminal, else a line now and then; findings and notes at once, above it."""
+def progress(name: str, epochs: int, silent: bool, first: str = "reward -") -> Iterator[tuple[Watch, Notice, Tell]]:
+    """What watches a run: a bar on a terminal, else a line now and then; findings and notes at once, above it.
+
+    `first` is what the bar says until an epoch is done.
+    """
     console = err()
     if silent:
         yield lambda done, mean_reward: None, lambda finding: None, note
     elif console.is_terminal and not console.is_dumb_terminal:
-        with _bar(name, epochs) as (watch, beside):
+        with _bar(name, epochs, first) as (watch, beside):
             yield watch, partial(_tell_finding, beside), partial(_note, beside)
     else:
         yield partial(_line, console, epochs), partial(_tell_finding, console), note
@@ -168,14 +171,14 @@ def _line(console: Console, epochs: int, done: int, mean_reward: float) -> None:
 
 
 @contextmanager
-def _bar(name: str, epochs: int) -> Iterator[tuple[Watch, Console]]:
+def _bar(name: str, epochs: int, first: str) -> Iterator[tuple[Watch, Console]]:
     """A bar, and the console above it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
     console = Steady(stderr=True)
     columns: list[ProgressColumn] = [
         MofNCompleteColumn(),
-        TextColumn("epochs  reward {task.fields[reward]}"),
+        TextColumn("epochs  {task.fields[told]}"),
         TimeRemainingColumn(),
         TextColumn("left"),
     ]
@@ -184,8 +187,8 @@ def _bar(name: str, epochs: int) -> Iterator[tuple[Watch, Console]]:
     if console.width >= ROOM_FOR_A_BAR + len(name):
         columns.insert(0, TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(name, total=epochs, reward="-")
-        yield lambda done, mean_reward: bar.update(task, completed=done, reward=f"{mean_reward:.3f}"), console
+        task = bar.add_task(name, total=epochs, told=first)
+        yield lambda done, mean_reward: bar.update(task, completed=done, told=f"reward {mean_reward:.3f}"), console
 
 
 def summary_lines(folder: "Run", summary: "Summary") -> Iterator[str]:

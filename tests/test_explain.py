@@ -288,9 +288,9 @@ def test_a_note_stands_above_the_bar_and_not_behind_it(monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal)
     for name, value in {"TERM": "xterm", "COLUMNS": "100"}.items():
         monkeypatch.setenv(name, value)
-    with progress("kept", 4, silent=False) as (watch, _, tell):
+    with progress("kept", 4, silent=False, first="warm start") as (watch, _, tell):
         watch(1, 0.5)
         tell("going on after 1 of 4 epochs")
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
-    assert "0/4" in shown
+    assert "0/4 epochs  warm start" in shown
     assert "note: going on after 1 of 4 epochs" in re.split(r"[\r\n]", shown)

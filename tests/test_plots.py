@@ -78,3 +78,13 @@ def test_the_title_says_what_each_of_several_rewards_weighs():
     assert title_of(config | {"reward_fn": "exact"}, [5]) == "mine: gae, clipped loss, seed 5\nexact"
     weighed = title_of(config | {"reward_fn": {"exact": 1.0, "format": 0.25}}, range(8))
     assert weighed == "mine: gae, clipped loss, 8 seeds\nexact + 0.25 format"
+
+
+def test_what_a_critic_explains_has_a_panel_that_holds_the_worst_of_it(monkeypatch, tmp_path):
+    metrics = rows(8)
+    for row, explained in zip(metrics, [None, None, -40.0, -40.0, 0.25, 0.25, 0.5, 0.5], strict=True):
+        row["explained_variance"] = explained
+    _, critic, _ = drawn(monkeypatch, tmp_path, metrics)
+    assert list(critic.lines[0].get_ydata())[1:] == [-40.0, 0.25, 0.5]
+    assert critic.get_ylabel() == "explained"
+    assert critic.get_ylim() == (-1.05, 1.03)

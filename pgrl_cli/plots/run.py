@@ -29,7 +29,7 @@ from pgrl_cli.plots.style import (
 from pgrl_cli.results import AT_ITS_END, ONCE_AN_EPOCH
 from pgrl_cli.statistics import FEW
 
-DRAWN = ("mean_reward", "shaped_reward", "exact_match", "held_out_exact_match", "kl", "loss")
+DRAWN = ("mean_reward", "shaped_reward", "exact_match", "held_out_exact_match", "kl", "explained_variance", "loss")
 COMPONENT = "reward/"
 """What the metrics of a reward's components begin with: all of them are drawn."""
 BROAD, SAMPLE, ROW = 3.8, 0.5, 0.2
@@ -64,7 +64,7 @@ class Gathered:
         for row in rows:
             for name in (*DRAWN, *(name for name in row if name.startswith(COMPONENT))):
                 once, at_its_end = name in ONCE_AN_EPOCH or name.startswith(COMPONENT), name in AT_ITS_END
-                if (once and row["epoch"] == self.epoch) or (at_its_end and row[name] is None):
+                if name not in row or (once and row["epoch"] == self.epoch) or (at_its_end and row[name] is None):
                     continue
                 value = row[name].copy() if isinstance(row[name], np.ndarray) else row[name]
                 self.rows.setdefault(name, []).append((row["step"], value))
@@ -94,9 +94,9 @@ def title_of(config: Mapping[str, Any], seeds: Sequence[int]) -> str:
 def draw(curves: Curves, path: Path, *, title: str, maximum: float | None, failed: Sequence[int] = ()) -> None:
     """The lecture's picture: mean reward with its known maximum, exact match, KL and loss over optimizer steps.
 
-    A reward's components, exact match and KL have a panel where there are any. Of several seeds it is their mean with
-    the 95 % bootstrap interval, of fewer than five also each one; `failed` seeds are named. What is not a number is a
-    gap.
+    A reward's components, exact match, KL and what a critic explains have a panel where there are any. Of several seeds
+    it is their mean with the 95 % bootstrap interval, of fewer than five also each one; `failed` seeds are named. What
+    is not a number is a gap.
     """
     there = {*curves, *(COMPONENTS for name in curves if name.startswith(COMPONENT))}
     drawn = [panel for panel in PANELS if panel[0] is None or panel[0] in there]
@@ -111,7 +111,7 @@ def draw(curves: Curves, path: Path, *, title: str, maximum: float | None, faile
     for panel, (needs, _, put) in zip(panels, drawn, strict=True):
         put(dressed(panel), curves)
         panel.yaxis.set_label_coords(-0.145, 0.5)
-        if needs != "exact_match":
+        if needs not in SHARES:
             short_numbers(panel, "y")
     if maximum is not None:
         _mark_maximum(panels[0], maximum)
@@ -197,6 +197,13 @@ def _draw_kl(panel: Any, curves: Curves) -> None:
     panel.set_ylabel("KL (nats)")
 
 
+def _draw_critic(panel: Any, curves: Curves) -> None:
+    """The share of its targets' variance that a critic explained: between -1, below which is only told so, and 1."""
+    _put(panel, curves["explained_variance"], color=QUIET, linewidth=1)
+    low = max(-1.0, min(0.0, panel.get_ylim()[0]))
+    panel.set(ylabel="explained", ylim=(low - 0.05, 1.03), yticks=(0, 0.5, 1) if low > -0.5 else (-1, 0, 1))
+
+
 def _draw_loss(panel: Any, curves: Curves) -> None:
     panel.set_ylabel("loss")
     if "loss" in curves:
@@ -208,6 +215,9 @@ PANELS: tuple[tuple[str | None, float, Callable[[Any, Curves], None]], ...] = (
     (COMPONENTS, 1.2, _draw_components),
     ("exact_match", 0.8, _draw_match),
     ("kl", 0.8, _draw_kl),
+    ("explained_variance", 0.8, _draw_critic),
     (None, 1.2, _draw_loss),
 )
 """Each panel with the metric that it needs, and its height in inches."""
+SHARES = ("exact_match", "explained_variance")
+"""Panels whose numbers need no shortening."""
