@@ -685,3 +685,7 @@ def test_it_says_what_it_is_at(two_state: Found) -> None:
     assert seen[:3] == ["training, epoch 1 of 2", "training, epoch 2 of 2", "the responses"]
     assert seen[-1] == "standard errors"
     assert "delta modes" in seen
+    steps = subject.config.steps_per_epoch
+    assert [f"losses: clipped, step {step + 1} of {steps}" for step in range(steps)] == [
+        what for what in seen if what.startswith("losses: clipped,")
+    ]

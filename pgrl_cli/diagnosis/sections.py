@@ -43,7 +43,7 @@ def sections(subject: Subject, watch: Callable[[str], None]) -> dict[str, Any]:
         "delta_modes": lambda: delta_modes(population, drawn, gradient),
         "baselines": lambda: baselines(population),
         "spread": lambda: spread(population),
-        "losses": lambda: loss_modes(population, drawn),
+        "losses": lambda: loss_modes(population, drawn, watch),
         "kl": lambda: kl_terms(population),
         "kl_sequence": lambda: kl_terms_of_sequences(population),
         "reward": lambda: reward(population, drawn),

@@ -1,5 +1,6 @@
 """How long one rollout stays good: the losses' gradients after several steps on it, against the true gradient."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,7 +24,13 @@ MOST_ROLLOUTS = 256
 FEWEST_ROLLOUTS = 16
 
 
-def loss_modes(population: Population, drawn: Rollouts) -> dict[str, list[dict[str, Any]]]:
+Watch = Callable[[str], None]
+"""Sees what is being worked out."""
+
+
+def loss_modes(
+    population: Population, drawn: Rollouts, watch: Watch = lambda what: None
+) -> dict[str, list[dict[str, Any]]]:
     """Of each loss mode, what it is like before each of an epoch's steps, from the first on.
 
     Every rollout trains a copy of the policy of its own: with the config's delta mode (or what stands in for it),
@@ -34,7 +41,7 @@ def loss_modes(population: Population, drawn: Rollouts) -> dict[str, list[dict[s
     expected_reward, the truth for the copy.
     """
     count = _count(population, len(drawn.responses))
-    return {name: _stepped(population, drawn, count, loss) for name, loss in LOSSES.items()}
+    return {name: _stepped(population, drawn, count, loss, watch) for name, loss in LOSSES.items()}
 
 
 def _count(population: Population, there: int) -> int:
@@ -42,7 +49,7 @@ def _count(population: Population, there: int) -> int:
     return min(there, max(FEWEST_ROLLOUTS, min(MOST_ROLLOUTS, room)))
 
 
-def _stepped(population: Population, drawn: Rollouts, count: int, loss: Function) -> list[dict[str, Any]]:
+def _stepped(population: Population, drawn: Rollouts, count: int, loss: Function, watch: Watch) -> list[dict[str, Any]]:
     subject = population.subject
     copies = subject.copies(count)
     parameters = lay_together(copies, stacked=True)
@@ -50,6 +57,7 @@ def _stepped(population: Population, drawn: Rollouts, count: int, loss: Function
     rollout = _rollout(subject, drawn, count)
     told = []
     for step in range(subject.config.steps_per_epoch):
+        watch(f"losses: {loss.__name__}, step {step + 1} of {subject.config.steps_per_epoch}")
         log_probs, gradient = _gradient(subject, copies, rollout, loss)
         values, truth = _truth(population, copies)
         told.append(_told(subject, rollout, loss, log_probs, cosine(-gradient, truth), values))
