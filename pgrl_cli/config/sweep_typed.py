@@ -61,7 +61,7 @@ def typed(overrides: Sequence[str], here: Path) -> Typed:
         elif is_secret(key):
             line.problems.append(Problem(refusal(key), shown))
         elif head in ("base", "parameters"):
-            fix = "name the config itself here" if key == "base" else "to sweep a key: KEY=VALUE,VALUE"
+            fix = "a sweep has one config, which --config names" if key == "base" else "to sweep a key: KEY=VALUE,VALUE"
             line.problems.append(Problem(f"{head} belongs in a file; {fix}", shown))
         elif key in seen:
             line.problems.append(Problem(f"{short(key)} is given twice", shown))

@@ -834,7 +834,10 @@ TYPED_MISTAKES: dict[str, tuple[list[str], list[str]]] = {
             "did not find expected ',' or ']'"
         ],
     ),
-    "a base": (["base=x"], ["command line: base=x: base belongs in a file; name the config itself here"]),
+    "a base": (
+        ["base=x"],
+        ["command line: base=x: base belongs in a file; a sweep has one config, which --config names"],
+    ),
     "parameters": (
         ["parameters={}"],
         ["command line: parameters={}: parameters belongs in a file; to sweep a key: KEY=VALUE,VALUE"],
