@@ -14,10 +14,11 @@ from pathlib import Path
 from family.comparison import comparison
 from family.credit import credit_assignment
 from family.length import length_bias
+from family.levels import levels
 from page import Findings
 
 DOCS = Path(__file__).parent
-SECTIONS: list[Callable[[Findings], None]] = [comparison, length_bias, credit_assignment]
+SECTIONS: list[Callable[[Findings], None]] = [comparison, length_bias, credit_assignment, levels]
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -123,7 +123,7 @@ def _begun(config: str, overrides: list[str] | None, runs_dir: Path, silent: boo
     from pgrl_cli.experiment import run
 
     resolved = resolved_config(config, overrides)
-    with progress(resolved.config.name, resolved.config.epochs, silent) as (watch, notice):
+    with progress(resolved.config.name, resolved.config.epochs, silent) as (watch, notice, _):
         return run(resolved, runs_dir, command=["pgrl", *sys.argv[1:]], watch=watch, notice=notice)
 
 
@@ -134,8 +134,8 @@ def _gone_on(word: str, overrides: list[str] | None, runs_dir: Path, silent: boo
     from pgrl_cli.store import resolved
 
     asked = resuming.asked_for(Run(resolved(word, runs_dir)), overrides or [])
-    with progress(asked.config.name, asked.config.epochs, silent) as (watch, notice):
-        return resuming.resume(asked, command=["pgrl", *sys.argv[1:]], watch=watch, notice=notice, tell=note)
+    with progress(asked.config.name, asked.config.epochs, silent) as (watch, notice, tell):
+        return resuming.resume(asked, command=["pgrl", *sys.argv[1:]], watch=watch, notice=notice, tell=tell)
 
 
 def _tell_what_happened(folder: "Run", summary: "Summary | None") -> None:
@@ -164,8 +164,8 @@ def list_words(
         str | None,
         typer.Argument(
             metavar="KIND",
-            help="rewards, deltas, losses, divergences, averages, policies, tasks or optimizers, or the key that takes "
-            "such a word; all of them without it.",
+            help="rewards, deltas, losses, divergences, averages, policies, tasks, critics, targets or optimizers, or "
+            "the key that takes such a word; all of them without it.",
             autocompletion=_kinds,
         ),
     ] = None,

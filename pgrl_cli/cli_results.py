@@ -124,8 +124,8 @@ def compare(
             return
         n = answer.numbers.n
         if n:
-            print(f"A  {a}   {answer.mean_a:.3f}")
-            print(f"B  {b}   {answer.mean_b:.3f}")
+            print(f"A  {answer.mean_a:.3f}   {a}")
+            print(f"B  {answer.mean_b:.3f}   {b}")
             print(f"{titled(judged)}, mean over {n} common seed{'' if n == 1 else 's'}")
         print(answer.sentence())
 

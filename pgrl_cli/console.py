@@ -38,6 +38,8 @@ Watch = Callable[[int, float], None]
 """Sees, after each epoch of a run, how many are done and their last mean reward."""
 Notice = Callable[["Finding"], None]
 """Hears of what stands out in a run."""
+Tell = Callable[[str], None]
+"""Hears what a person should hear, in a line."""
 
 
 class Steady(Console):
@@ -98,7 +100,11 @@ def _errors_told(debug: bool) -> Iterator[None]:
 
 def note(text: str) -> None:
     """Tell what a person should hear."""
-    err().print(f"note: {short(legible(text), LONGEST_LINE)}", markup=False)
+    _note(err(), text)
+
+
+def _note(console: Console, text: str) -> None:
+    console.print(f"note: {short(legible(text), LONGEST_LINE)}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _kept(error: KeyboardInterrupt) -> str:
@@ -140,16 +146,16 @@ def working() -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def progress(name: str, epochs: int, silent: bool) -> Iterator[tuple[Watch, Notice]]:
-    """What watches a run: a bar on a terminal, else a line now and then; and a finding's lines at once."""
+def progress(name: str, epochs: int, silent: bool) -> Iterator[tuple[Watch, Notice, Tell]]:
+    """What watches a run: a bar on a terminal, else a line now and then; findings and notes at once, above it."""
     console = err()
     if silent:
-        yield lambda done, mean_reward: None, lambda finding: None
+        yield lambda done, mean_reward: None, lambda finding: None, note
     elif console.is_terminal and not console.is_dumb_terminal:
         with _bar(name, epochs) as (watch, beside):
-            yield watch, partial(_tell_finding, beside)
+            yield watch, partial(_tell_finding, beside), partial(_note, beside)
     else:
-        yield partial(_line, console, epochs), partial(_tell_finding, console)
+        yield partial(_line, console, epochs), partial(_tell_finding, console), note
 
 
 def _tell_finding(console: Console, finding: "Finding") -> None:
@@ -194,7 +200,7 @@ def summary_lines(folder: "Run", summary: "Summary") -> Iterator[str]:
         "exact match": _number(summary.exact_match),
         "exact match, held out": _number(summary.held_out_exact_match),
         "probability of the answer": _number(summary.solution_probability),
-        "seeds": "-" if summary.seeds is None else f"{len(alive)}, the means of which stand above",
+        "seeds": "-" if len(summary.seeds or ()) < 2 else f"{len(alive)}, the means of which stand above",
         "findings": _told_of(folder, summary),
         "seconds": f"{summary.seconds:.2f}",
         "picture": "-" if summary.picture_error else str(folder.curves_file),

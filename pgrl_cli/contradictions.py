@@ -85,7 +85,7 @@ def _every_response(case: Case) -> Iterator[Contradiction]:
 def _draws(case: Case) -> Iterator[Contradiction]:
     """No more prompts can be drawn than there are."""
     drawn, warm_start, count = case.values["prompts_per_epoch"], case.values["warm_start"], len(case.task.prompts)
-    only = f"the task has only {count} prompts"
+    only = f"the task has only {count} prompts; null takes them all"
     if drawn is not None and drawn > count and case.fine("prompts_per_epoch", "task"):
         yield Contradiction("prompts_per_epoch", f"came {drawn}; {only}")
     if not case.fine("warm_start", "task") or warm_start is None or warm_start.prompts is None:

@@ -12,12 +12,15 @@ from pgrl_cli.training.updates import OPTIMIZERS
 
 OF_THE_CRITIC = ("critic", "value_target", "critic_optimizer")
 """Words that a config without a critic has none of."""
-NO_CRITIC = "the delta mode asks for no values, so there is no critic"
 
 
 def asks_for_values(delta_mode: str) -> bool:
     """Whether a delta mode needs a critic."""
     return "values" in needs(ADVANTAGES[delta_mode])
+
+
+ASKING = " and ".join(filter(asks_for_values, ADVANTAGES))
+NO_CRITIC = f"the delta mode asks for no values, so there is no critic; {ASKING} ask for them"
 
 
 def has_rate(optimizer: str) -> bool:

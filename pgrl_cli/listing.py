@@ -41,9 +41,16 @@ def kinds_named(kind: str | None) -> dict[str, str]:
     table = TABLES.get(kind)
     found = {name: key for name, key in KINDS.items() if kind in (name, key) or (table and TABLES.get(key) is table)}
     if not found:
-        message = f"came {short(kind)!r}; possible: {listed(KINDS)}.{nearest(kind, [*KINDS, *KINDS.values()])}"
+        hint = _homes(kind) or nearest(kind, [*KINDS, *KINDS.values()])
+        message = f"came {short(kind)!r}; possible: {listed(KINDS)}.{hint}"
         raise ConfigError([Problem(message, "pgrl list")])
     return found
+
+
+def _homes(word: str) -> str:
+    """Of a word that a config may use, and that is no kind of word: which kinds have it."""
+    homes = [f"`pgrl list {kind}`" for kind in KINDS if word in (found.name for found in words_of(kind))]
+    return f" {word} is told by {' and '.join(homes)}." if homes else ""
 
 
 def markdown(kinds: Mapping[str, str] = KINDS) -> str:

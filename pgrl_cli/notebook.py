@@ -88,7 +88,8 @@ class Notebook:
     def told(self) -> str:
         """What ended it, in words."""
         if _is_of_memory(self.error):
-            return f"there was not enough memory; {LESS_MEMORY}"
+            told = str(self.error).partition("\n")[0]
+            return f"there was not enough memory ({type(self.error).__name__}: {told}); {LESS_MEMORY}"
         named = isinstance(self.error, RewardError | NotFinite | NotWritten)
         return str(self.error) if named else f"{type(self.error).__name__}: {self.error}"
 

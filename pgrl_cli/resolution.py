@@ -136,7 +136,10 @@ class _Resolution:
         below = self.given.get(head)
         if below is None or not isinstance(below.value, dict):
             what = "not set" if below is None else f"the single word {brief(below.value)}"
-            message = f"{head} is {what} here, not a map: there is no {short(rest)!r} in it"
+            whole = f"{head}: {{{short(rest)}: {brief(entry.value)}}}"
+            message = (
+                f"{head} is {what} here, not a map: there is no {short(rest)!r} in it; as a map it is written {whole}"
+            )
             self.problems.append(entry.problem(message))
             return
         self.given[head] = below.with_part(rest, entry)

@@ -64,6 +64,13 @@ def test_the_last_line_of_standard_output_is_the_run_folder_and_progress_goes_el
     assert "epoch 2/2" not in said.out
 
 
+def test_means_over_seeds_are_said_to_be_that_where_there_are_several() -> None:
+    assert "means of which" not in pgrl("train", "-c", "lecture/two_state", *SHORT, "seeds=1").out
+    assert "seeds                          2, the means of which stand above" in (
+        pgrl("train", "-c", "lecture/two_state", *SHORT, "seeds=2").out
+    )
+
+
 def test_quiet_prints_the_run_folder_alone() -> None:
     said = pgrl("train", "--config", "lecture/centered_clipped", "epochs=2", "steps_per_epoch=1", "-q")
     assert (said.code, said.out) == (0, f"{the_run()}\n")
@@ -439,6 +446,18 @@ def test_list_offers_the_nearest_kind() -> None:
     assert (said.code, said.out) == (2, "")
     assert "possible: rewards, deltas, losses" in said.err
     assert "Did you mean 'deltas'?" in said.err
+
+
+@pytest.mark.parametrize(("word", "kind"), [("gae", "deltas"), ("digits", "rewards"), ("addition", "tasks")])
+def test_list_says_which_kind_a_word_is_of(word: str, kind: str) -> None:
+    said = pgrl("list", word)
+    assert (said.code, said.out) == (2, "")
+    assert f"{word} is told by `pgrl list {kind}`." in said.err
+    assert word in pgrl("list", kind).out
+
+
+def test_list_says_all_kinds_that_have_a_word() -> None:
+    assert "exact is told by `pgrl list rewards` and `pgrl list divergences`." in pgrl("list", "exact").err
 
 
 def test_train_without_a_config_says_how_to_name_one() -> None:

@@ -185,7 +185,7 @@ def test_compare_ends_in_one_plain_sentence_and_notes_the_seeds_left_out() -> No
     lines = said.out.splitlines()
     assert said.code == 0
     assert re.fullmatch(r"B ends 0\.48 higher \[0\.4\d, 0\.5\d\], better in 100 % of 5 seeds\.", lines[-1])
-    assert lines[0] == "A  a   1.000"
+    assert lines[0] == "A  1.000   a"
     assert said.err == "note: not on both sides, and left out: seed 0, 6\n"
 
 
@@ -234,7 +234,7 @@ def test_plot_and_compare_take_ids_and_names_of_runs_that_lie_in_runs() -> None:
     said = pgrl("plot", "3fa9c1", "other", "--kind", "final")
     assert (said.code, said.out.splitlines()[-1]) == (0, "final-mean_reward.png")
     said = pgrl("compare", "mine", "latest")
-    assert (said.code, said.out.splitlines()[0]) == (0, "A  mine   1.500")
+    assert (said.code, said.out.splitlines()[0]) == (0, "A  1.500   mine")
     said = pgrl("compare", "mine", "othe")
     assert (said.code, said.out) == (2, "")
     assert "nor has runs a run of that id or name. Did you mean 'other'?" in said.err

@@ -1,7 +1,10 @@
 """Runs that explain themselves: in the log, the status, the progress, and again with `pgrl explain`."""
 
+import io
 import json
+import re
 import shutil
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from pgrl_cli import sweep as sweeps
 from pgrl_cli.cli import app
 from pgrl_cli.config.layers import layers_from
 from pgrl_cli.config.sweep_spec import read_sweep
+from pgrl_cli.console import progress
 from pgrl_cli.experiment import Interrupted, run
 from pgrl_cli.explaining import explained
 from pgrl_cli.keeper import Keeper
@@ -276,3 +280,17 @@ def test_on_a_terminal_long_lines_are_broken_and_set_in_behind_their_labels(monk
     ]
     monkeypatch.setattr(cli_explain, "out", lambda: Console(force_terminal=False, width=40))
     assert list(cli_explain._in_width(told)) == told
+
+
+def test_a_note_stands_above_the_bar_and_not_behind_it(monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", terminal)
+    for name, value in {"TERM": "xterm", "COLUMNS": "100"}.items():
+        monkeypatch.setenv(name, value)
+    with progress("kept", 4, silent=False) as (watch, _, tell):
+        watch(1, 0.5)
+        tell("going on after 1 of 4 epochs")
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
+    assert "0/4" in shown
+    assert "note: going on after 1 of 4 epochs" in re.split(r"[\r\n]", shown)

@@ -1,6 +1,6 @@
 from matplotlib.figure import Figure
 
-from pgrl_cli.plots.run import Gathered, draw
+from pgrl_cli.plots.run import Gathered, draw, title_of
 
 
 def rows(count, **values):
@@ -65,3 +65,16 @@ def test_the_kl_has_a_panel_where_something_pulls(monkeypatch, tmp_path):
 def test_a_single_epoch_is_a_dot(monkeypatch, tmp_path):
     reward, loss = drawn(monkeypatch, tmp_path, rows(1))
     assert [panel.lines[0].get_marker() for panel in (reward, loss)] == ["o", "o"]
+
+
+def test_steps_are_counted_in_whole_numbers(monkeypatch, tmp_path):
+    for count in (3, 5, 20):
+        *_, loss = drawn(monkeypatch, tmp_path, rows(count))
+        assert all(float(place).is_integer() for place in loss.get_xticks())
+
+
+def test_the_title_says_what_each_of_several_rewards_weighs():
+    config = {"name": "mine", "delta_mode": "gae", "loss_mode": "clipped"}
+    assert title_of(config | {"reward_fn": "exact"}, [5]) == "mine: gae, clipped loss, seed 5\nexact"
+    weighed = title_of(config | {"reward_fn": {"exact": 1.0, "format": 0.25}}, range(8))
+    assert weighed == "mine: gae, clipped loss, 8 seeds\nexact + 0.25 format"

@@ -91,11 +91,11 @@ class Config(BaseModel):
     kl_target: Moderate | None = None
     """The KL of a response (nats) that kl_coefficient is steered to, epoch by epoch; null keeps it as it is."""
     kl_horizon: Moderate = 10_000.0
-    """Responses in which kl_coefficient may about double: the smaller, the faster it is steered."""
+    """Responses in which kl_coefficient may change by about a fifth: the smaller, the faster it is steered."""
     old_kl_coefficient: NonNegative = 0.0
     """The weight of KL(old || policy), per token, over the whole vocabulary (PPO's penalty)."""
     old_kl_target: Moderate | None = None
-    """The KL(old || policy) of an epoch that old_kl_coefficient is doubled or halved for; null keeps it as it is."""
+    """The KL(old || policy) of a rollout's steps for which old_kl_coefficient is doubled or halved; null keeps it."""
     reference_period: Whole = 10
     """Epochs between refreshes of the reference policy; 0 keeps the initial policy for ever."""
     entropy_coefficient: NonNegative = 0.0
@@ -112,7 +112,7 @@ class Config(BaseModel):
     """Responses sampled for each prompt: its group."""
     drop_zero_variance_groups: bool = False
     """Whether groups whose responses all earn the same from the task are left out of the loss."""
-    resampling_rounds: Whole = 0
+    resampling_rounds: Annotated[int, Ge(0), Le(1_000)] = 0
     """How often at most an epoch samples again, on other prompts if it draws some, to replace dropped groups."""
     when_unfilled: Literal["fewer", "fill"] = "fewer"
     """After the last round: train on the groups there are, or fill up with groups that would be dropped."""

@@ -11,6 +11,8 @@ SWEEP_KEYS = ("parameters", "metric", "method", "samples", "sampling_seed", "lau
 """Keys that tell a sweep's file from a config."""
 SWEEP_KEY = re.compile(rb"(?m)^[\"']?(" + "|".join(SWEEP_KEYS).encode() + rb")[\"']?[ \t]*:")
 SEARCHED = 1 << 20
+SENTENCE_END = re.compile(r"(?<!\bDr|\beq|\bal)\. ")
+"""A full stop that ends a sentence: not that of Dr. GRPO, of eq. 3, nor of et al."""
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -89,4 +91,4 @@ def first_comment(path: Path) -> str:
         if not line.startswith("# ") or line.startswith("# yaml-language-server"):
             break
         lines.append(line[2:].strip())
-    return " ".join(lines).partition(". ")[0].rstrip(".")
+    return SENTENCE_END.split(" ".join(lines), maxsplit=1)[0].rstrip(".")

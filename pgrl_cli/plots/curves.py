@@ -66,6 +66,7 @@ def draw_curves(
     changes = any(len(np.unique(curve.count)) > 1 for curve in curves)
     panel, strip = stage(whole, told, entries, header, STRIP if changes else 0.0)
     every = np.concatenate([curve.steps for curve in curves])
+    panel.xaxis.get_major_locator().set_params(integer=True)
     for index in actors.crowd:
         panel.plot(curves[index].steps, curves[index].value, color=FAINT, linewidth=0.7, zorder=1.5)
     if not actors.banded:

@@ -85,7 +85,8 @@ class Gathered:
 def title_of(config: Mapping[str, Any], seeds: Sequence[int]) -> str:
     """What the picture of a run says above it."""
     reward = config["reward_fn"]
-    rewards = reward if isinstance(reward, str) else " + ".join(reward)
+    weights = {reward: 1} if isinstance(reward, str) else reward
+    rewards = " + ".join(name if weight == 1 else f"{weight:g} {name}" for name, weight in weights.items())
     who = f"{len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
     return f"{config['name']}: {config['delta_mode']}, {config['loss_mode']} loss, {who}\n{rewards}"
 
@@ -115,6 +116,7 @@ def draw(curves: Curves, path: Path, *, title: str, maximum: float | None, faile
     if maximum is not None:
         _mark_maximum(panels[0], maximum)
     panels[-1].set_xlabel("optimizer step")
+    panels[-1].xaxis.get_major_locator().set_params(integer=True)
     headline(figure, title)
     if told:
         caption(figure, told)

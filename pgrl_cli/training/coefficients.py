@@ -22,7 +22,7 @@ STRONGEST = 0.2
 def adapted(coefficient: Tensor, kl: Tensor, *, old_kl_target: Moderate | Tensor) -> Tensor:
     """PPO's penalty: twice the coefficient above 1.5 times the target, half of it below the target over 1.5.
 
-    Schulman et al., 2017, "Proximal policy optimization", section 4; kl is KL(old || new) after an epoch's steps.
+    Schulman et al., 2017, "Proximal policy optimization", section 4; kl is KL(old || new) after all steps on a rollout.
     """
     target = column(old_kl_target, axes=0)
     factor = torch.ones_like(coefficient).masked_fill(kl > target * TOLERANCE, 2.0)

@@ -9,6 +9,8 @@ from torch import Tensor
 from pgrl_cli.registry import apply, remembered
 from pgrl_cli.training.coefficients import adapted, steered
 from pgrl_cli.training.likelihoods import Rollout
+from pgrl_cli.training.measures import known
+from pgrl_cli.training.natural import mean_kl
 from pgrl_cli.training.parts import Number, Parts, State
 
 TARGETS = {"kl_coefficient": "kl_target", "old_kl_coefficient": "old_kl_target"}
@@ -46,7 +48,8 @@ def follow(parts: Parts, state: State, kl: Tensor | None, old_kl: Tensor | None,
     """Lead the coefficients to the next epoch's.
 
     kl [...] of whole responses to the reference, at sampling, none where none was sampled; old_kl [...], per token, of
-    what the epoch's steps have moved; both in nats. responses is how many each run has sampled, one number or [...].
+    what all steps on a rollout have moved, none before the last of them; both in nats. responses is how many each run
+    has sampled, one number or [...].
     """
     now = state.coefficients
     if "kl_coefficient" in now and kl is not None:
@@ -57,6 +60,19 @@ def follow(parts: Parts, state: State, kl: Tensor | None, old_kl: Tensor | None,
     if "old_kl_coefficient" in now and old_kl is not None:
         target = parts.knobs["old_kl_target"]
         now["old_kl_coefficient"] = adapted(now["old_kl_coefficient"], old_kl, old_kl_target=target)
+
+
+@torch.no_grad()
+def led_by(state: State, rollout: Rollout) -> Tensor | None:
+    """KL(old || policy) [...] in nats per token: how far the policy is from the one that sampled a rollout.
+
+    None where no coefficient follows it; NaN for a run that learned from no group of it.
+    """
+    if "old_kl_coefficient" not in state.coefficients:
+        return None
+    now = state.policy.vocab_log_probs(rollout["prompts"], rollout["responses"])
+    led = mean_kl(rollout["old_vocab_log_probs"], now, rollout.get("mask"))
+    return known({"epoch_kl": led}, rollout)["epoch_kl"]
 
 
 @torch.no_grad()

@@ -57,7 +57,7 @@ def scored(parts: Parts, config: Config, state: State, share: Share, rollout: Ro
     if parts.value_target is not None:
         found["targets"] = apply(parts.value_target, known, share.knobs)
     if "step_ends" in needs(share.advantage):
-        known["step_ends"] = step_ends(paid, rollout)
+        known["step_ends"] = step_ends(share, paid, rollout)
         known["token_rewards"] = at_step_ends(known["token_rewards"], known["step_ends"])
     for name, supply in ON_DEMAND.items():
         if name in needs(share.advantage):
@@ -82,26 +82,26 @@ def token_rewards(share: Share, paid: Mapping[str, Tensor], rollout: Rollout) ->
     return rewards - pull * rollout["token_kl"] if "token_kl" in rollout else rewards
 
 
-def step_ends(paid: Mapping[str, Tensor], rollout: Rollout) -> Tensor:
+def step_ends(share: Share, paid: Mapping[str, Tensor], rollout: Rollout) -> Tensor:
     """Which tokens [... prompt response token] end a step of a response: where a process reward says so.
 
-    Every token does where none is paid. What a whole response earns beside process rewards is paid with its last token,
-    which then ends a step as well.
+    Every token does where none is paid. A response's last token ends one also where anything else is paid: an outcome
+    or a shift, which fall due there, or a KL penalty, which falls due up to there.
     """
     responses, mask = rollout["responses"], rollout.get("mask")
     inside = torch.ones_like(responses, dtype=torch.bool) if mask is None else mask
     steps = [~points.isnan() for points in paid.values() if is_process_reward(points, responses)]
     if not steps:
         return inside
-    if len(steps) < len(paid):
-        steps.append(last_tokens(responses, mask))
-    return inside & torch.stack(steps).any(dim=0)
+    shift, pull = (column(share.knobs[name], axes=3) for name in ("reward_shift", "kl_coefficient"))
+    more = torch.as_tensor(shift != 0) | (len(steps) < len(paid)) | ((pull != 0) & ("token_kl" in rollout))
+    return inside & (torch.stack(steps).any(dim=0) | (last_tokens(responses, mask) & more))
 
 
 def at_step_ends(rewards: Tensor, ends: Tensor) -> Tensor:
     """What falls due within a step, paid with the token that ends it: [... token], [... token] -> [... token].
 
-    What comes behind the last step, such as a KL penalty, is no step's and counts for nothing.
+    What comes behind the last step is no step's and counts for nothing.
     """
     due, paid = torch.zeros_like(rewards[..., 0]), []
     for reward, ended in zip(rewards.unbind(dim=-1), ends.unbind(dim=-1), strict=True):

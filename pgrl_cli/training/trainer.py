@@ -22,7 +22,7 @@ from pgrl_cli.training.evaluation import NOT_OF_OWN_REWARDS, evaluated, is_due
 from pgrl_cli.training.faults import Fault
 from pgrl_cli.training.group_measures import Measures
 from pgrl_cli.training.measures import MAY_BE_UNKNOWN, OF_KEPT, groups_of, measured, measured_for
-from pgrl_cli.training.memory import follow, following, look_back
+from pgrl_cli.training.memory import follow, following, led_by, look_back
 from pgrl_cli.training.parts import Parts, State
 from pgrl_cli.training.rollouts import Collected, Failures, Rollout, collect, taken_up
 from pgrl_cli.training.schedules import decayed, scheduled
@@ -188,15 +188,16 @@ def _remember(
 ) -> None:
     """What later epochs need of this one; nothing of it may change before its steps are taken."""
     reused = _reuses(config, state)
+    goes_on = (state.epoch + 1) % config.rollout_reuse > 0
     if state.coefficients:
         groups = groups_of(rollout)
         sampled = groups.get("sampled_responses")
         responses = rollout["rewards"].shape[-2:].numel() if sampled is None else sampled
         at_sampling = None if reused else groups.get("kl_at_sampling")
-        follow(parts, state, at_sampling, evaluation["epoch_kl"], responses)
+        led = None if goes_on else led_by(state, rollout) if reused else evaluation["epoch_kl"]
+        follow(parts, state, at_sampling, led, responses)
     if state.past_mean is not None and not reused:
         look_back(parts, state, rollout)
     if before is not None:
         state.previous = before
-    goes_on = (state.epoch + 1) % config.rollout_reuse > 0
     state.rollout = rollout if goes_on else None

@@ -13,7 +13,7 @@ from pgrl_cli.words import written
 
 Resolve = Callable[..., Resolved]
 Problems = Callable[..., list[str]]
-NO_CRITIC = "turns nothing here: the delta mode asks for no values, so there is no critic"
+NO_CRITIC = "turns nothing here: the delta mode asks for no values, so there is no critic; n_step and gae ask for them"
 NOTHING_DROPPED = "turns nothing here: no group is dropped"
 NO_RATE = "turns nothing here: nothing has a learning rate"
 NO_END = "turns nothing here: no critic is asked what a response that was cut off is worth"
@@ -132,7 +132,7 @@ def test_what_runs_but_not_as_meant_is_noted(resolved: Resolve, text: str, note:
         ("warm_start:\n  epochs: true\n", "mine.yaml:2: warm_start: epochs: came true (a boolean); expected a whole"),
         (
             "warm_start:\n  epochs: 2\n  prompts: 9\n",
-            "mine.yaml:3: warm_start: prompts: came 9; the task has only 3 prom",
+            "mine.yaml:3: warm_start: prompts: came 9; the task has only 3 prompts; null takes them all",
         ),
         (
             "warm_start:\n  epochs: 2\n  learning_rat: 1\n",
@@ -153,6 +153,7 @@ def test_a_part_of_a_warm_start_is_overridden_by_its_dotted_name(resolved: Resol
     assert resolved(text, "warm_start=null").config.warm_start is None
     (problem,) = problems("seed: 1\n", "warm_start.epochs=3")
     assert "warm_start is not set here, not a map: there is no 'epochs' in it" in problem
+    assert problem.endswith("as a map it is written warm_start: {epochs: 3}")
     (problem,) = problems(text, "warm_start.epochs=0")
     assert problem.startswith("command line: warm_start.epochs=0: warm_start: epochs: came 0; expected a whole number")
 

@@ -207,6 +207,10 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
             "mine.yaml:7: clip_epsilon: came 1e+300; expected a number from 1e-30 or null; it is too large",
         ],
     ),
+    "rounds that would take for ever": (
+        "drop_zero_variance_groups: true\nresampling_rounds: 2000000000\n",
+        ["mine.yaml:2: resampling_rounds: came 2000000000; expected a whole number from 0, up to 1000"],
+    ),
     "heads that do not divide the width": (
         "policy: transformer\nheads: 3\n",
         ["mine.yaml:2: heads: came 3, which does not divide width: 32; 1 does"],

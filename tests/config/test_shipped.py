@@ -72,6 +72,14 @@ def test_what_a_config_is_is_the_first_sentence_of_its_first_comment(tmp_path: P
     assert first_comment(config) == "Costs 0.5 a step"
 
 
+def test_a_title_and_an_equation_end_no_sentence(tmp_path: Path) -> None:
+    config = tmp_path / "a.yaml"
+    config.write_text("# Dr. GRPO: Liu et al. 2025, eq. 4 and 5. And more.\nseed: 1\n")
+    assert first_comment(config) == "Dr. GRPO: Liu et al. 2025, eq. 4 and 5"
+    config.write_text("# The seq. Eq\nseed: 1\n")
+    assert first_comment(config) == "The seq"
+
+
 def test_a_config_is_found_by_path_and_by_name_with_or_without_its_ending(tmp_path: Path) -> None:
     shipped = shipped_folder() / "lecture" / "two_state.yaml"
     (tmp_path / "mine.yaml").write_text("seed: 1\n")

@@ -47,6 +47,12 @@ def test_the_line_is_the_mean_of_the_runs_and_the_csv_has_the_drawn_numbers(tmp_
     assert {row["runs"] for row in read} == {"8"}
 
 
+def test_steps_are_counted_in_whole_numbers(tmp_path: Path, figures: list) -> None:
+    rewards(tmp_path / "a", range(8), rows(8, steps=20))
+    _, _, panel = drawn(tmp_path, figures)
+    assert all(float(place).is_integer() for place in panel.get_xticks())
+
+
 def test_the_caption_names_how_many_runs_the_statistic_and_the_interval(tmp_path: Path, figures: list) -> None:
     rewards(tmp_path / "a", range(8), rows(8))
     _, figure, _ = drawn(tmp_path, figures, statistic="iqm")

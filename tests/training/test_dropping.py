@@ -123,6 +123,17 @@ def test_of_an_epoch_that_learned_from_nothing_there_is_nothing_to_measure_and_i
         assert "nonfinite" not in row
 
 
+@pytest.mark.parametrize("reuse", [1, 2])
+def test_a_coefficient_follows_no_rollout_from_which_nothing_was_learned(reuse):
+    words = DROPPING | {"prompts": [[0, 1]], "num_responses": 3, "epochs": 2, "reward_fn": "sort_exact_reward"}
+    one = config(**words, old_kl_coefficient=1.0, old_kl_target=1e9, rollout_reuse=reuse, seeds=[1, 5])
+    run, state = records(one)
+    kept = [record.numbers["kept_groups"].tolist() for record in run]
+    assert kept[0] == [0, 1]
+    halvings = [sum(epoch[place] for epoch in kept[reuse - 1 :]) for place in (0, 1)]
+    assert state.coefficients["old_kl_coefficient"].tolist() == [0.5**times for times in halvings]
+
+
 def test_a_run_that_drops_all_its_groups_is_in_a_deadlock_and_has_neither_settled_nor_gone_far():
     words = DROPPING | {"prompts": [[0, 1, 2, 3]], "num_responses": 2, "reward_fn": "sort_exact_reward"}
     found, _, epochs = trained(None, **words, loss_mode="clipped", epochs=20, name="dropped", seed=2)

@@ -6,6 +6,9 @@ import pytest
 import torch
 from training.lecture import config, records
 
+from pgrl_cli.assembly import assemble
+from pgrl_cli.training.trainer import train
+
 FAR = {"learning_rate": 0.05, "epochs": 6, "steps_per_epoch": 2, "reference_period": 0, "num_responses": 4}
 STEERED = FAR | {"kl_target": 0.3, "kl_horizon": 40.0}
 
@@ -86,3 +89,21 @@ def test_epochs_that_sample_nothing_do_not_steer():
     found = logged(records(one)[0], "kl_coefficient")
     assert found[1] == found[2] == found[3]
     assert found[0] > found[1] < found[4] == found[5]
+
+
+def test_of_a_rollout_that_is_used_several_times_the_whole_way_from_its_sampler_counts_and_only_at_its_end():
+    keys = FAR | {"loss_mode": "unclipped", "learning_rate": 0.001, "epochs": 7, "rollout_reuse": 3, "eval_period": 0}
+    cells = [
+        config(**keys, old_kl_coefficient=1.0, old_kl_target=0.03),
+        config(**keys, old_kl_coefficient=0.3, old_kl_target=9.0, seed=1),
+    ]
+    parts, state = assemble(cells)
+    found, ways = [], []
+    for record in train(parts, cells[0], state):
+        found.append(record.numbers["old_kl_coefficient"].tolist())
+        old = record.rollout["old_vocab_log_probs"]
+        now = state.policy.vocab_log_probs(record.rollout["prompts"], record.rollout["responses"]).detach()
+        ways.append((old.exp() * (old - now)).sum(dim=-1).mean(dim=(-3, -2, -1))[0].item())
+        assert record.last_numbers["epoch_kl"][0] < 0.03 / 1.5  # no epoch by itself goes far
+    assert ways[2] > 0.03 * 1.5 > ways[5] > 0.03 / 1.5
+    assert found == [[1.0, 0.3]] * 3 + [[2.0, 0.15]] * 3 + [[2.0, 0.075]]

@@ -173,18 +173,18 @@ def whole(prompt, response):
 """
 
 
-def step_advantages(group, kl, whole):
+def step_advantages(group, kl, whole, more):
     """DeepSeekMath's section 4.1.3 in plain Python: a step ends with each token but 1, and is paid that token.
 
-    group, kl [response token]; whole [response] is paid with the last token, which then ends a step too; or None.
+    group, kl [response token]; whole [response] is paid with the last token, which ends a step where there is more.
     """
     steps = []
-    for response, pull, all_right in zip(group, kl, whole or [None] * len(group), strict=True):
+    for response, pull, due_at_last in zip(group, kl, whole, strict=True):
         due, paid = 0.0, {}
         for place, (token, penalty) in enumerate(zip(response, pull, strict=True)):
-            last = all_right is not None and place == len(response) - 1
-            due += (token if token != 1 else 0.0) - penalty + (all_right if last else 0.0)
-            if token != 1 or last:
+            last = place == len(response) - 1
+            due += (token if token != 1 else 0.0) - penalty + (due_at_last if last else 0.0)
+            if token != 1 or (last and more):
                 paid[place], due = due, 0.0
         steps.append(paid)
     everything = [reward for paid in steps for reward in paid.values()]
@@ -195,18 +195,21 @@ def step_advantages(group, kl, whole):
 
 
 @pytest.mark.parametrize("names", [["points"], ["points", "whole"]])
-@pytest.mark.parametrize("kl", [{}, {"kl_coefficient": 0.5, "kl_placement": "reward", "kl_estimator": "k1"}])
-def test_rewards_of_steps_are_normalised_over_the_steps_that_there_are(tmp_path, names, kl):
+@pytest.mark.parametrize(
+    "keys", [{}, {"reward_shift": -0.5}, {"kl_coefficient": 0.5, "kl_placement": "reward", "kl_estimator": "k1"}]
+)
+def test_rewards_of_steps_are_normalised_over_the_steps_that_there_are(tmp_path, names, keys):
     (tmp_path / "mine.py").write_text(STEPS)
     rewards = dict.fromkeys((f"{tmp_path / 'mine.py'}:{name}" for name in names), 1.0)
-    one = config(**MOVED, **kl, reward_fn=rewards, delta_mode="process_rewards", num_responses=3)
+    one = config(**MOVED, **keys, reward_fn=rewards, delta_mode="process_rewards", num_responses=3)
     parts, _, rollout = rollout_after(one)
     responses = rollout["responses"]
-    pulls = 0.5 * rollout["token_kl"] if kl else torch.zeros(responses.shape)
-    expected = [
-        step_advantages(group, pull, [r == sorted(r) for r in group] if "whole" in names else None)
-        for group, pull in zip(responses.tolist(), pulls.tolist(), strict=True)
-    ]
+    pulls = 0.5 * rollout["token_kl"] if "kl_coefficient" in keys else torch.zeros(responses.shape)
+    shift = keys.get("reward_shift", 0.0)
+    expected = []
+    for group, pull in zip(responses.tolist(), pulls.tolist(), strict=True):
+        whole = [shift + ("whole" in names and response == sorted(response)) for response in group]
+        expected.append(step_advantages(group, pull, whole, "whole" in names or bool(keys)))
     assert (responses == 1).any(dim=-1).any()
     torch.testing.assert_close(rollout["advantages"], torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
     for reward, _ in parts.shares[0].rewards.values():
