@@ -9,10 +9,11 @@ from pathlib import Path
 import torch
 
 from pgrl_cli import runs
-from pgrl_cli.config import Config, ConfigError, yaml12
+from pgrl_cli.config import Config, ConfigError, Problem, yaml12
 from pgrl_cli.findings import Finding
 from pgrl_cli.keeper import Keeper
-from pgrl_cli.notebook import Notebook
+from pgrl_cli.machine import memory
+from pgrl_cli.notebook import LESS_MEMORY, Notebook
 from pgrl_cli.provenance import provenance
 from pgrl_cli.resolution import Resolved
 from pgrl_cli.runs import Run
@@ -22,7 +23,10 @@ from pgrl_cli.summary import Summary
 from pgrl_cli.together import Watch, train_together
 from pgrl_cli.training.snapshots import Checkpoint
 from pgrl_cli.words import written
+from pgrl_cli.workload import bytes_of
 
+HOPELESS = 4
+"""Times the machine's memory: the estimate is rough, and memory may be swapped."""
 Notice = Callable[[Finding], None]
 """Hears of what stands out, once each."""
 
@@ -57,6 +61,7 @@ def run(
     """
     config = resolved.config
     refuse_a_missing_gpu(resolved)
+    refuse_what_no_memory_holds(resolved)
     with stoppable() as stop:
         sources = list(dict.fromkeys(config.sources.values()))
         folder = runs.create(config.name, runs_dir, texts(resolved, command), sources)
@@ -93,6 +98,15 @@ def refuse_a_missing_gpu(resolved: Resolved) -> None:
     if resolved.config.device == "cuda" and not torch.cuda.is_available():
         message = "device: came 'cuda', but torch sees no GPU here; write auto or cpu"
         raise ConfigError([resolved.places["device"].problem(message)])
+
+
+def refuse_what_no_memory_holds(resolved: Resolved) -> None:
+    """Raise ConfigError where a config would take several times the memory of this machine, its GPUs not counted."""
+    config = resolved.config
+    needed, there = bytes_of(config) * len(config.run_seeds), memory()
+    if needed > HOPELESS * there and not torch.cuda.is_available():
+        told = f"it would take about {needed / 1e9:,.0f} GB of memory, and there are {there / 1e9:,.0f}"
+        raise ConfigError([Problem(f"{told}; {LESS_MEMORY}", config.name)])
 
 
 def texts(resolved: Resolved, command: Sequence[str]) -> Mapping[str, str]:

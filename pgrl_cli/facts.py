@@ -26,6 +26,7 @@ def facts_of(config: Config, task: Task) -> Facts:
         maximum_reward=maximum_reward(config, task),
         uniform_entropy=math.log(task.vocab_size),
         compares=smallest_group(ADVANTAGES[config.delta_mode]) > 1,
+        drops=config.drop_zero_variance_groups and config.when_unfilled == "fewer",
         scaled=config.reward_scale if rewarded or _keeps_the_scale(config.delta_mode) else None,
         push_weight=push,
         pull_weight=config.kl_coefficient * (push if rewarded else pull) if pulls else 0.0,

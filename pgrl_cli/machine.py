@@ -1,4 +1,4 @@
-"""This machine: the processors that a process may use, and which processes are there."""
+"""This machine: its memory, the processors that a process may use, and which processes are there."""
 
 import os
 from pathlib import Path
@@ -7,6 +7,11 @@ from pathlib import Path
 def processors() -> int:
     """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory() -> int:
+    """Its bytes of memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def process_started(pid: int) -> int | None:

@@ -24,7 +24,13 @@ from pgrl_cli.training.trainer import Record, Runs
 
 NEEDED = ("loss", "gradient_norm", "mean_reward", "shaped_reward")
 """Measures without which a run cannot go on."""
-HINT = "a learning_rate, a coefficient, a weight, reward_scale or reward_shift is too large; a clip may help too"
+HINT = (
+    "a learning_rate (also that of a warm_start), a coefficient, a weight, reward_scale or reward_shift is too large; "
+    "a clip may help too"
+)
+LESS_MEMORY = (
+    "fewer prompts_per_epoch, num_responses or seeds, shorter responses, a smaller width or a micro_batch need less"
+)
 PAUSE = 1.0
 """Seconds between two statuses of a run that goes on: writing one costs as much as an epoch or two."""
 
@@ -81,6 +87,9 @@ class Notebook:
     @property
     def told(self) -> str:
         """What ended it, in words."""
+        if _is_of_memory(self.error):
+            told = str(self.error).partition("\n")[0]
+            return f"there was not enough memory ({type(self.error).__name__}: {told}); {LESS_MEMORY}"
         named = isinstance(self.error, RewardError | NotFinite | NotWritten)
         return str(self.error) if named else f"{type(self.error).__name__}: {self.error}"
 
@@ -309,6 +318,14 @@ def spent(timing: Path) -> tuple[float, int]:
         return sum(float(line["seconds"]) for line in lines), max((int(line["segment"]) for line in lines), default=0)
     except (OSError, ValueError, KeyError, TypeError):
         return 0.0, 1  # nothing else depends on it
+
+
+def _is_of_memory(error: BaseException | None) -> bool:
+    """Whether an allocation has failed: of Python, of numpy, or of torch, which has no type for it on the CPU."""
+    told = str(error).lower()
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and ("allocate memory" in told or "out of memory" in told)
+    )
 
 
 def _text(line: str) -> bytes:

@@ -17,10 +17,12 @@ Function = Callable[..., Any]
 Table = Mapping[str, Function]
 
 Positive = Annotated[float, Gt(0)]
+Moderate = Annotated[float, Ge(1e-30), Le(1e30)]
+"""Positive, and such that float32 holds it, its inverse, and what few factors make of them."""
 NonNegative = Annotated[float, Ge(0)]
 Fraction = Annotated[float, Ge(0), Lt(1)]
 Unit = Annotated[float, Ge(0), Le(1)]
-AboveOne = Annotated[float, Gt(1)]
+AboveOne = Annotated[float, Gt(1), Le(1e30)]
 Count = Annotated[int, Ge(1), Le(2**31 - 1)]
 Whole = Annotated[int, Ge(0), Le(2**31 - 1)]
 Seed = Annotated[int, Ge(0), Le(2**63 - 1)]

@@ -50,8 +50,8 @@ class Start:
         found = checkpoints.read(place).tensors
         self.place = place
         self.tensors = {name.removeprefix(POLICY): t for name, t in found.items() if name.startswith(POLICY)}
-        config = config_of(place.parents[1])
-        self.seeds = None if config.get("seeds") is None else seeds_of(config)
+        self.config = config_of(place.parents[1])
+        self.seeds = None if self.config.get("seeds") is None else seeds_of(self.config)
 
     @torch.no_grad()
     def give(self, policy: Policy, seed: int) -> None:
@@ -70,6 +70,11 @@ class Start:
         told = [
             f"{name} is {there.get(name, 'not there')}, and here {wanted.get(name, 'not there')}" for name in differ
         ]
+        if not told:
+            beyond = policy.beyond_shapes.items()
+            told = [
+                f"{key} is {self.config.get(key)}, and here {own}" for key, own in beyond if self.config.get(key) != own
+            ]
         return f"{self.place} holds another policy: {'; '.join(told)}" if told else None
 
 

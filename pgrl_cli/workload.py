@@ -23,7 +23,8 @@ SMALL_WORK = 1e8
 def bytes_of(config: Config) -> int:
     """About how much memory a run takes while it trains in a stack."""
     task: Task = apply(TASKS[config.task], {}, config.settings)
-    policy: Policy = apply(POLICIES[config.policy], {"task": task, "normals": torch.zeros}, config.settings)
+    with torch.device("meta"):  # shapes alone: parameters that fit nowhere can be counted
+        policy: Policy = apply(POLICIES[config.policy], {"task": task, "normals": torch.zeros}, config.settings)
     parameters = sum(p.numel() for p in policy.parameters()) * (2 if config.critic == "separate" else 1)
     prompts = config.prompts_per_epoch or len(task.prompts)
     positions = prompts * task.response_length

@@ -452,3 +452,21 @@ def test_a_run_whose_folder_has_gone_when_its_stack_is_stopped_takes_no_other_wi
         train_together(configs, books, keeper=keeper)
     assert [book.status for book in books.values()] == ["failed", "interrupted"]
     assert [place.name for place in (tmp_path / "stack").iterdir()] == ["epoch-000002"]
+
+
+def test_what_no_memory_could_hold_is_refused_before_a_folder_is_made(tmp_path):
+    with pytest.raises(ConfigError, match=r"it would take about [0-9,]+ GB of memory, and there are [0-9]+; fewer"):
+        trained(tmp_path / "runs", task="copy", policy="transformer", width=1_000_000)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("error", [MemoryError("1 GiB"), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
+def test_memory_that_runs_out_is_told_as_that(tmp_path, monkeypatch, error):
+    def failing(*_):
+        raise error
+
+    monkeypatch.setattr(trainer, "collect", failing)
+    with pytest.raises(
+        RunFailed, match=r"there was not enough memory .*(1 GiB|allocate memory)\); fewer prompts_per_epoch"
+    ):
+        trained(tmp_path)

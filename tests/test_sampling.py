@@ -239,6 +239,14 @@ def test_a_start_that_does_not_fit_is_refused_before_a_folder_is_made(tmp_path, 
         resolve(layers_from(SHORT | keys, folder=tmp_path))
 
 
+def test_a_start_whose_parameters_fit_with_other_heads_alone_is_refused(tmp_path):
+    keys = {"policy": "transformer", "width": 4, "layers": 1, "epochs": 1}
+    again = keys | {"init_from": str(trained(tmp_path, **keys, heads=1).folder)}
+    assert resolve(layers_from(SHORT | again | {"heads": 1})).config.init_from
+    with pytest.raises(ConfigError, match="holds another policy: heads is 1, and here 2"):
+        resolve(layers_from(SHORT | again | {"heads": 2}))
+
+
 def test_seeds_that_the_other_run_has_not_are_refused(tmp_path):
     first = trained(tmp_path, seeds=[1, 5])
     with pytest.raises(ConfigError, match="has no seed 2"):

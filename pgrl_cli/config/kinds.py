@@ -88,10 +88,10 @@ def _likely_fix(annotation: Any, value: Any) -> str:
     """What to write instead, if there is something that would be taken."""
     if isinstance(value, str):
         return _likely_fix_of_text(annotation, value)
-    if isinstance(value, int) and not isinstance(value, bool) and value >= HUGE:
-        return "; it is too large"
     if isinstance(value, float) and not math.isfinite(value):
         return "; it must be finite"
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= HUGE:
+        return "; it is too large"
     if isinstance(value, float) and value.is_integer() and _fits(annotation, int(value)):
         return f"; write {int(value)}"
     return ""

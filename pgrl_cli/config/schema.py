@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import BaseModel, ConfigDict, Field
 
-from pgrl_cli.registry import Count, NonNegative, Positive, Seed, Whole
+from pgrl_cli.registry import Count, Moderate, NonNegative, Positive, Seed, Whole
 
 Name = Annotated[str, MinLen(1), MaxLen(100)]
 SeedCount = Annotated[int, Ge(1), Le(100_000)]
@@ -64,7 +64,7 @@ class Config(BaseModel):
     """What learns the values that a delta mode asks for: on the policy's own body, or on one of its own."""
     value_target: str | None = None
     """What the critic learns: lambda_return unless it says otherwise."""
-    value_clip: Positive | None = None
+    value_clip: Moderate | None = None
     """How far a value may move from the one at sampling before the critic's loss holds it; null for no bound."""
     value_coefficient: NonNegative = 0.5
     """What the critic's loss weighs beside the policy's, where both move one body."""
@@ -88,13 +88,13 @@ class Config(BaseModel):
     """What the estimator is taken of: each token's ratio, or the whole response's."""
     kl_average: str = "response_sum"
     """How the loss's KL becomes one number."""
-    kl_target: Positive | None = None
+    kl_target: Moderate | None = None
     """The KL of a response (nats) that kl_coefficient is steered to, epoch by epoch; null keeps it as it is."""
-    kl_horizon: Positive = 10_000.0
+    kl_horizon: Moderate = 10_000.0
     """Responses in which kl_coefficient may change by about a fifth: the smaller, the faster it is steered."""
     old_kl_coefficient: NonNegative = 0.0
     """The weight of KL(old || policy), per token, over the whole vocabulary (PPO's penalty)."""
-    old_kl_target: Positive | None = None
+    old_kl_target: Moderate | None = None
     """The KL(old || policy) of a rollout's steps for which old_kl_coefficient is doubled or halved; null keeps it."""
     reference_period: Whole = 10
     """Epochs between refreshes of the reference policy; 0 keeps the initial policy for ever."""
@@ -112,7 +112,7 @@ class Config(BaseModel):
     """Responses sampled for each prompt: its group."""
     drop_zero_variance_groups: bool = False
     """Whether groups whose responses all earn the same from the task are left out of the loss."""
-    resampling_rounds: Whole = 0
+    resampling_rounds: Annotated[int, Ge(0), Le(1_000)] = 0
     """How often at most an epoch samples again, on other prompts if it draws some, to replace dropped groups."""
     when_unfilled: Literal["fewer", "fill"] = "fewer"
     """After the last round: train on the groups there are, or fill up with groups that would be dropped."""
@@ -126,7 +126,7 @@ class Config(BaseModel):
     """Whether the learning rate falls to zero at the last epoch, and along which curve."""
     learning_rate_warmup: Whole = 0
     """Epochs over which the learning rate rises to its full size."""
-    max_gradient_norm: Positive | None = None
+    max_gradient_norm: Moderate | None = None
     """The norm that a longer gradient is cut back to, each run's own; null for none."""
     seed: Seed = 5
     """What the initial policy and the sampled responses come from."""

@@ -9,7 +9,7 @@ token, as of a group that was dropped, is none of the N.
 import torch
 from torch import Tensor
 
-from pgrl_cli.registry import Positive, table
+from pgrl_cli.registry import Moderate, table
 
 TOKENS = (-3, -2, -1)
 """The axes prompt, response and token."""
@@ -43,7 +43,7 @@ def response_sum(values: Tensor, mask: Mask) -> Tensor:
     return _total(kept) / (kept.shape[-3:-1].numel() if mask is None else _responses(mask))
 
 
-def budget_mean(values: Tensor, mask: Mask, *, token_budget: Positive) -> Tensor:
+def budget_mean(values: Tensor, mask: Mask, *, token_budget: Moderate) -> Tensor:
     """The sum over tokens by a fixed budget, averaged over responses: no length bias (Dr. GRPO).
 
     Liu et al., 2025, "Understanding R1-Zero-like training", section 3.2.

@@ -11,7 +11,7 @@ from torch import Tensor
 from pgrl_cli.equations.categorical import with_slope
 from pgrl_cli.equations.ratios import clipped_ratios, importance_ratios
 from pgrl_cli.equations.weighted_losses import cispo, importance_sampled, sequence_clipped
-from pgrl_cli.registry import AboveOne, Positive, cuts_off, table
+from pgrl_cli.registry import AboveOne, Moderate, cuts_off, table
 
 
 def naive(log_probs: Tensor, advantages: Tensor) -> Tensor:
@@ -29,9 +29,9 @@ def held_by_the_clip(
     old_log_probs: Tensor,
     advantages: Tensor,
     *,
-    clip_epsilon: Positive | Tensor | None = 0.2,
-    clip_low: Positive | Tensor | None = None,
-    clip_high: Positive | Tensor | None = None,
+    clip_epsilon: Moderate | Tensor | None = 0.2,
+    clip_low: Moderate | Tensor | None = None,
+    clip_high: Moderate | Tensor | None = None,
     dual_clip: AboveOne | Tensor | None = None,
 ) -> Tensor:
     """Which tokens the clip holds, so that `clipped` pushes them no further: bool, of the shape of log_probs."""
@@ -46,9 +46,9 @@ def clipped(
     old_log_probs: Tensor,
     advantages: Tensor,
     *,
-    clip_epsilon: Positive | Tensor | None = 0.2,
-    clip_low: Positive | Tensor | None = None,
-    clip_high: Positive | Tensor | None = None,
+    clip_epsilon: Moderate | Tensor | None = 0.2,
+    clip_low: Moderate | Tensor | None = None,
+    clip_high: Moderate | Tensor | None = None,
     dual_clip: AboveOne | Tensor | None = None,
 ) -> Tensor:
     """-min(A r, A clip(r, 1-low, 1+high)) with r = pi/pi_old: PPO's clip.

@@ -10,7 +10,7 @@ from torch import Tensor
 from pgrl_cli.equations.averages import TOKENS, Mask, masked
 from pgrl_cli.equations.categorical import clamped
 from pgrl_cli.equations.returns import discounted_sums, gae
-from pgrl_cli.registry import Positive, Unit, table
+from pgrl_cli.registry import Moderate, Unit, table
 
 
 def monte_carlo(token_rewards: Tensor, values: Tensor, *, discount: Unit | Tensor = 1.0) -> Tensor:
@@ -42,7 +42,7 @@ def lambda_return(
 
 
 def value_losses(
-    values: Tensor, old_values: Tensor, targets: Tensor, *, value_clip: Positive | Tensor | None = None
+    values: Tensor, old_values: Tensor, targets: Tensor, *, value_clip: Moderate | Tensor | None = None
 ) -> Tensor:
     """Half the squared distance of a value from its target, token by token: [... token] each -> [... token].
 

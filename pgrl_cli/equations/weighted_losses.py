@@ -13,7 +13,7 @@ from torch import Tensor
 from pgrl_cli.equations.averages import Mask, masked
 from pgrl_cli.equations.categorical import bounded, clamped, with_slope
 from pgrl_cli.equations.ratios import clipped_ratios, importance_ratios
-from pgrl_cli.registry import Positive, cuts_off
+from pgrl_cli.registry import Moderate, cuts_off
 
 
 def held_by_the_sequence_clip(
@@ -22,9 +22,9 @@ def held_by_the_sequence_clip(
     advantages: Tensor,
     mask: Mask = None,
     *,
-    clip_epsilon: Positive | Tensor | None = 0.2,
-    clip_low: Positive | Tensor | None = None,
-    clip_high: Positive | Tensor | None = None,
+    clip_epsilon: Moderate | Tensor | None = 0.2,
+    clip_low: Moderate | Tensor | None = None,
+    clip_high: Moderate | Tensor | None = None,
 ) -> Tensor:
     """Which tokens the clip of their response's ratio holds: bool, of the shape of log_probs; none behind the end."""
     ratios, costs = sequence_ratios(log_probs, old_log_probs, mask), -advantages
@@ -39,9 +39,9 @@ def sequence_clipped(
     advantages: Tensor,
     mask: Mask = None,
     *,
-    clip_epsilon: Positive | Tensor | None = 0.2,
-    clip_low: Positive | Tensor | None = None,
-    clip_high: Positive | Tensor | None = None,
+    clip_epsilon: Moderate | Tensor | None = 0.2,
+    clip_low: Moderate | Tensor | None = None,
+    clip_high: Moderate | Tensor | None = None,
 ) -> Tensor:
     """-min(A s, A clip(s, 1-low, 1+high)) with s the geometric mean of a response's ratios (GSPO).
 
@@ -63,8 +63,8 @@ def cispo(
     old_log_probs: Tensor,
     advantages: Tensor,
     *,
-    clip_low: Positive | Tensor | None = None,
-    clip_high: Positive | Tensor | None = 0.2,
+    clip_low: Moderate | Tensor | None = None,
+    clip_high: Moderate | Tensor | None = 0.2,
 ) -> Tensor:
     """-w A log pi, with the weight w = clip(pi/pi_old, 1-low, 1+high) held constant: no token loses its gradient.
 
@@ -83,7 +83,7 @@ def importance_sampled(
     mask: Mask = None,
     *,
     importance_level: Literal["token", "sequence"] = "token",
-    importance_cap: Positive | Tensor | None = None,
+    importance_cap: Moderate | Tensor | None = None,
 ) -> Tensor:
     """-min(w, cap) A log pi, with the importance weight w held constant: REINFORCE from an older policy's responses.
 

@@ -34,9 +34,9 @@ def tight_clip(window: Window) -> Look:
     """At an epoch's last step the clip holds six tenths or more of the tokens that rewards push.
 
     Where the delta mode compares a group's responses, tokens of groups with equal rewards are pushed nowhere, and the
-    share is of the others. All of them it never is: a clip holds what has moved along its advantage, and tokens of good
-    and of bad responses have many in common. (In the lecture's clipped experiment it tends to two thirds as
-    `clip_epsilon` goes to 0.)
+    share is of the others; where such groups are dropped it is so by itself. All of them it never is: a clip holds what
+    has moved along its advantage, and tokens of good and of bad responses have many in common. (In the lecture's
+    clipped experiment it tends to two thirds as `clip_epsilon` goes to 0.)
     """
     if np.isnan(window.most_clipped).all():
         return window.nothing_to_see("held")
@@ -60,6 +60,8 @@ def strong_kl(window: Window) -> Look:
         return window.nothing_to_see("pull", "push", "kl", "mean_reward")
     zero = window.mean("zero_variance_groups")
     told_apart = 1 - zero if facts.scaled is None else window.mean("reward_std") * facts.scaled
+    if facts.drops:
+        told_apart = told_apart / np.maximum(1 - zero, RARE)
     held = _of_informative(window, np.nan_to_num(window.mean("mean clip_fraction")))
     push = facts.push_weight * told_apart * (1 - held)
     whole = np.maximum(window.columns["mean kl"] / facts.kl_weight, 0)
@@ -84,7 +86,8 @@ def stale_samples(window: Window) -> Look:
 
 def _of_informative(window: Window, tokens: np.ndarray) -> np.ndarray:
     """Of a share [seed] of all tokens, the share of those that the rewards push."""
-    pushed = 1 - window.mean("zero_variance_groups") if window.facts.compares else np.ones_like(tokens)
+    thinned = window.facts.compares and not window.facts.drops
+    pushed = 1 - window.mean("zero_variance_groups") if thinned else np.ones_like(tokens)
     return np.asarray(np.clip(tokens / np.maximum(pushed, RARE), 0, 1))
 
 

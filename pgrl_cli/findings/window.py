@@ -38,6 +38,8 @@ class Facts:
     """Nats per token of a policy to which all tokens are alike: the logarithm of the vocabulary's size."""
     compares: bool = True
     """Whether the delta mode compares a group's responses, so that equal rewards cancel out."""
+    drops: bool = False
+    """Whether steps learn from groups of unequal rewards alone."""
     scaled: float | None = 1.0
     """What the delta mode multiplies the task's reward by; None where it divides by the group's own spread."""
     push_weight: float = 1.0

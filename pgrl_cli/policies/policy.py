@@ -5,7 +5,7 @@ responses and the answers; code uses only the last axes.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from torch import Tensor, nn
 
@@ -57,6 +57,11 @@ class Policy(nn.Module, ABC):
         0 where responses to a prompt share what is known of them.
         """
         return 0
+
+    @property
+    def beyond_shapes(self) -> Mapping[str, int]:
+        """Knobs without which its parameters mean something else, though their shapes are the same."""
+        return {}
 
     @abstractmethod
     def features(self, prompts: Tensor, responses: Tensor) -> Tensor:

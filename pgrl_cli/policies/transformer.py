@@ -1,18 +1,22 @@
 """A decoder-only transformer, small enough to train by the hundred: it writes token by token."""
 
 import math
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Iterable, Mapping
+from typing import Annotated, cast
 
 import torch
+from annotated_types import Ge, Le
 from torch import Tensor, nn
 
 from pgrl_cli.equations.categorical import inverse_cdf, log_softmax
 from pgrl_cli.policies.attention import VECTOR, Batch, causal_mask, filled, places_for
 from pgrl_cli.policies.block import SPREAD, Block, normed, product
 from pgrl_cli.policies.policy import Normals, Policy
-from pgrl_cli.registry import Count, KnobError, Positive
+from pgrl_cli.registry import Count, KnobError, Moderate
 from pgrl_cli.tasks.task import Task
+
+Layers = Annotated[int, Ge(1), Le(1_000)]
+"""As many as anybody stacks."""
 
 
 def transformer(
@@ -21,8 +25,8 @@ def transformer(
     *,
     width: Count = 32,
     heads: Count = 2,
-    layers: Count = 2,
-    temperature: Positive = 1.0,
+    layers: Layers = 2,
+    temperature: Moderate = 1.0,
 ) -> Policy:
     """Decoder-only, pre-norm and causal, with learned positions; the embedding of the input is that of the output.
 
@@ -71,6 +75,10 @@ class TransformerPolicy(Policy):
         """As measured: of each block some twenty vectors, and each head's weights some eight times."""
         weights = cast(Block, self.blocks[0]).heads * max(self.positions.shape[-2], VECTOR)
         return len(self.blocks) * (20 * self.feature_size + 8 * weights)
+
+    @property
+    def beyond_shapes(self) -> Mapping[str, int]:
+        return {"heads": cast(Block, self.blocks[0]).heads}
 
     def features(self, prompts: Tensor, responses: Tensor) -> Tensor:
         """What each token is decoded from, and what the last one became: [... prompt response token+1 width]."""

@@ -163,4 +163,6 @@ def _space(writing: Writing) -> Space:
     def some(generator: Generator, count: int) -> np.ndarray:
         return writing.problems(*generator.integers(numbers, size=(2, count)))
 
-    return Space(numbers**2, listed, some, f"of two numbers of up to {writing.digits} digits")
+    return Space(
+        numbers**2, listed, some, f"of two numbers of up to {writing.digits} digit{'s' * (writing.digits > 1)}"
+    )

@@ -8,7 +8,7 @@ LEAST to MOST; a coefficient that was given beyond them may only come nearer.
 import torch
 from torch import Tensor
 
-from pgrl_cli.registry import Positive
+from pgrl_cli.registry import Moderate
 from pgrl_cli.training.parts import column
 
 LEAST, MOST = 2.0**-30, 2.0**30
@@ -19,7 +19,7 @@ STRONGEST = 0.2
 """The largest share by which a KL counts as off its target, where a coefficient is steered."""
 
 
-def adapted(coefficient: Tensor, kl: Tensor, *, old_kl_target: Positive | Tensor) -> Tensor:
+def adapted(coefficient: Tensor, kl: Tensor, *, old_kl_target: Moderate | Tensor) -> Tensor:
     """PPO's penalty: twice the coefficient above 1.5 times the target, half of it below the target over 1.5.
 
     Schulman et al., 2017, "Proximal policy optimization", section 4; kl is KL(old || new) after all steps on a rollout.
@@ -33,8 +33,8 @@ def steered(
     coefficient: Tensor,
     kl: Tensor,
     *,
-    kl_target: Positive | Tensor,
-    kl_horizon: Positive | Tensor,
+    kl_target: Moderate | Tensor,
+    kl_horizon: Moderate | Tensor,
     responses: int | Tensor,
 ) -> Tensor:
     """RLHF's controller: times 1 + clip(KL / target - 1, -0.2, 0.2) * responses / horizon.

@@ -30,7 +30,10 @@ def fault(parts: Parts, state: State, rollout: Rollout, objective: Objective, no
     knobs = {name: _of(value, run) if isinstance(value, Tensor) else value for name, value in parts.knobs.items()}
     if not _finite(own["log_probs"]):
         parameters = _range(_of(state.parameters, run))
-        told = f"the policy is not finite: its log-probs are {_range(own['log_probs'])}, of parameters {parameters}"
+        when = "" if state.steps else " from the start"
+        told = (
+            f"the policy is not finite{when}: its log-probs are {_range(own['log_probs'])}, of parameters {parameters}"
+        )
         return Fault(told, True)
     if "values" in own and not _finite(own["values"]):
         return Fault(f"{_critic(state, run)}: its values are {_range(own['values'])}", True)

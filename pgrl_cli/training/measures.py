@@ -55,6 +55,17 @@ IN_DOUBLE = ("exact_match", "held_out_exact_match")
 """Measures that are float64 whatever the dtype of the policy."""
 MAY_BE_UNKNOWN = ("explained_variance", *LENGTHS_BY_ANSWER)
 """Measures that are NaN where there is nothing to measure."""
+OF_KEPT = (
+    "kl",
+    "entropy",
+    "clip_fraction",
+    "ratio_max",
+    "effective_sample_size",
+    "value_loss",
+    "old_kl",
+    "epoch_kl",
+)
+"""Means over the tokens that steps learn from: NaN where all groups were dropped."""
 MANY_TOKENS = 10_000
 """In all runs of a stack, from which on a step is measured by itself."""
 
@@ -64,14 +75,12 @@ def measured(parts: Parts, state: State, rollout: Rollout, taken: Sequence[Step]
     """The measures of an epoch by the names of `metrics.jsonl`; None where one was not computed."""
     steps = [step.objective for step in taken]
     groups = groups_of(rollout)
-    kl = groups["kl_at_sampling"] if "reward_kl" in rollout else None
-    if steps[0].kl is not None:
-        kl = torch.stack([step.kl for step in steps if step.kl is not None])
+    kl = None if steps[0].kl is None else torch.stack([step.kl for step in steps if step.kl is not None])
     measures: Measures = {
         "loss": torch.stack([step.loss.detach() for step in steps]),
         "mean_reward": groups["mean_reward"],
         "shaped_reward": groups["shaped_reward"],
-        "kl": None if kl is None else kl.detach(),
+        "kl": kl,
         "entropy": token_mean(torch.stack([step.entropies for step in steps]), rollout.get("mask")),
         **moved(parts, rollout, steps),
         "gradient_norm": torch.stack([step.norm for step in taken]),
@@ -83,7 +92,18 @@ def measured(parts: Parts, state: State, rollout: Rollout, taken: Sequence[Step]
     if any(len(share.rewards) > 1 for share in parts.shares):
         measures |= {name: value for name, value in groups.items() if name.startswith("reward/")}
     measures |= {name: groups[name] for name in ("kept_groups", "sampled_responses") if name in groups}
-    return measures | _of_the_critic(rollout, steps) | _of_moves(parts, state, taken)
+    measures = known(measures | _of_the_critic(rollout, steps) | _of_moves(parts, state, taken), rollout)
+    return measures | ({"kl": groups["kl_at_sampling"]} if "reward_kl" in rollout else {})
+
+
+def known(measures: Measures, rollout: Rollout) -> Measures:
+    """The measures, with NaN for what there was nothing to measure of, since all groups were dropped."""
+    kept = rollout.get("group/kept_groups")
+    if kept is None:
+        return measures
+    of_kept = {name: measures[name] for name in OF_KEPT if name in measures}
+    spoilt = {name: torch.where(kept == 0, torch.nan, m) for name, m in of_kept.items() if m is not None}
+    return measures | spoilt
 
 
 def groups_of(rollout: Rollout) -> Measures:
@@ -157,7 +177,7 @@ def ratio_measures(rollout: Rollout, log_probs: Tensor) -> Measures:
     squares = tokens * torch.linalg.vector_norm(ratios, dim=-1).square()
     effective = ratios.sum(dim=-1).square() / squares
     if mask is not None:
-        effective = torch.where(squares == 0, 0.0, effective)  # nothing counts where all groups were dropped
+        effective = torch.where(squares == 0, 0.0, effective)  # of a run whose groups were all dropped: `known` tells
     return {
         "ratio_max": ratios.amax(dim=-1) if mask is not None else bounded(farthest).exp(),
         "effective_sample_size": effective.clamp(max=1),

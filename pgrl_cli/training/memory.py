@@ -9,6 +9,7 @@ from torch import Tensor
 from pgrl_cli.registry import apply, remembered
 from pgrl_cli.training.coefficients import adapted, steered
 from pgrl_cli.training.likelihoods import Rollout
+from pgrl_cli.training.measures import known
 from pgrl_cli.training.natural import mean_kl
 from pgrl_cli.training.parts import Number, Parts, State
 
@@ -65,12 +66,13 @@ def follow(parts: Parts, state: State, kl: Tensor | None, old_kl: Tensor | None,
 def led_by(state: State, rollout: Rollout) -> Tensor | None:
     """KL(old || policy) [...] in nats per token: how far the policy is from the one that sampled a rollout.
 
-    None where no coefficient follows it.
+    None where no coefficient follows it; NaN for a run that learned from no group of it.
     """
     if "old_kl_coefficient" not in state.coefficients:
         return None
     now = state.policy.vocab_log_probs(rollout["prompts"], rollout["responses"])
-    return mean_kl(rollout["old_vocab_log_probs"], now, rollout.get("mask"))
+    led = mean_kl(rollout["old_vocab_log_probs"], now, rollout.get("mask"))
+    return known({"epoch_kl": led}, rollout)["epoch_kl"]
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ from pgrl_cli.equations.averages import Mask, token_mean
 from pgrl_cli.equations.divergences import exact
 from pgrl_cli.policies.policy import Policy
 from pgrl_cli.policies.stack import joined
-from pgrl_cli.registry import Count, NonNegative, Positive, Whole
+from pgrl_cli.registry import Count, Moderate, NonNegative, Whole
 from pgrl_cli.training.parts import Number, column
 
 Product = Callable[[Tensor], Tensor]
@@ -44,7 +44,7 @@ def trpo(
     fisher_product: Product,
     trial: Trial,
     *,
-    max_kl: Positive | Tensor = 0.01,
+    max_kl: Moderate | Tensor = 0.01,
     cg_iterations: Count = 10,
     cg_damping: NonNegative | Tensor = 0.1,
     backtracks: Whole = 10,
@@ -131,18 +131,21 @@ def mean_kl(before: Tensor, now: Tensor, mask: Mask) -> Tensor:
 def _searched(parameters: Tensor, step: Tensor, moves: Tensor, trial: Trial, bound: Number, backtracks: int) -> Move:
     """Go back along the step, each run until it may stay; where none may, to where it was."""
     before, (start, _) = parameters.clone(), trial()
-    kl, halvings, seeking = torch.zeros_like(start), torch.zeros_like(start, dtype=torch.long), moves
+    kl, halvings = torch.zeros_like(start), torch.zeros_like(start, dtype=torch.long)
+    seeking, moved = moves, torch.zeros_like(moves)
     for halved in range(backtracks + 1):
+        shorter = before - step * 0.5**halved
+        seeking = seeking & (shorter != before).any(dim=-1)  # of a shorter one rounding would leave nothing
         if not seeking.any():
             break
         halvings[seeking] = halved
-        parameters.copy_(torch.where(seeking.unsqueeze(-1), before - step * 0.5**halved, parameters))
+        parameters.copy_(torch.where(seeking.unsqueeze(-1), shorter, parameters))
         objective, distance = trial()
         accepted = seeking & _lower(objective, start) & (distance <= bound)
         kl = torch.where(accepted, distance, kl)
-        seeking = seeking & ~accepted
-    parameters.copy_(torch.where(seeking.unsqueeze(-1), before, parameters))
-    return Move(kl, halvings, moves & ~seeking)
+        moved, seeking = moved | accepted, seeking & ~accepted
+    parameters.copy_(torch.where(moved.unsqueeze(-1), parameters, before))
+    return Move(kl, halvings, moved)
 
 
 def _lower(objective: Tensor, start: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from pgrl_cli.tasks.task import Task
 from pgrl_cli.training.evaluation import NOT_OF_OWN_REWARDS, evaluated, is_due
 from pgrl_cli.training.faults import Fault
 from pgrl_cli.training.group_measures import Measures
-from pgrl_cli.training.measures import MAY_BE_UNKNOWN, groups_of, measured, measured_for
+from pgrl_cli.training.measures import MAY_BE_UNKNOWN, OF_KEPT, groups_of, measured, measured_for
 from pgrl_cli.training.memory import follow, following, led_by, look_back
 from pgrl_cli.training.parts import Parts, State
 from pgrl_cli.training.rollouts import Collected, Failures, Rollout, collect, taken_up
@@ -70,7 +70,12 @@ class Record:
         """The measures that are somewhere no finite number."""
         every = (self.numbers | self.last_numbers).items()
         numbers = [(name, array) for name, array in every if array is not None and name not in MAY_BE_UNKNOWN]
-        return tuple(name for name, array in numbers if not np.isfinite(array).all())
+        return tuple(name for name, array in numbers if not (np.isfinite(array) | self.excused(name)).all())
+
+    def excused(self, name: str) -> Any:
+        """In which runs a measure need be no number, since all groups were dropped: bool, or of a stack [run]."""
+        kept = self.numbers.get("kept_groups")
+        return np.zeros((), dtype=bool) if kept is None or name not in OF_KEPT else kept == 0
 
     def rows(self, config: Config, runs: Runs = None, alive: np.ndarray | None = None) -> Iterator[dict[str, Any]]:
         """The lines of metrics.jsonl of a config whose runs these are, as if it had trained alone.
@@ -91,7 +96,9 @@ class Record:
             for name, array in arrays.items():
                 row[name] = array if array is None or array.ndim < axes else array[index]
             row |= {name: value if step == self.steps[-1] else None for name, value in last.items()}
-            if wrong := [name for name in self.doubtful if not _finite(row.get(name), spoilt)]:
+            if wrong := [
+                name for name in self.doubtful if not _finite(row.get(name), spoilt, self.excused(name), runs)
+            ]:
                 row["nonfinite"] = wrong
             yield row
 
@@ -104,8 +111,11 @@ def of_runs(array: Any, runs: Runs, spoilt: np.ndarray | None = None) -> Any:
     return (here if spoilt is None else np.where(spoilt, np.nan, here))[()]
 
 
-def _finite(value: Any, spoilt: np.ndarray | None) -> bool:
-    return value is None or bool((np.isfinite(value) if spoilt is None else np.isfinite(value) | spoilt).all())
+def _finite(value: Any, spoilt: np.ndarray | None, excused: Any, runs: Runs) -> bool:
+    if value is None:
+        return True
+    fine = np.isfinite(value) | (excused if excused.ndim == 0 else of_runs(excused, runs))
+    return bool((fine if spoilt is None else fine | spoilt).all())
 
 
 def train(parts: Parts, config: Config, state: State) -> Iterator[Record]:

@@ -8,7 +8,7 @@ positional parameter named otherwise is a moment: the trainer keeps a tensor of 
 import torch
 from torch import Tensor
 
-from pgrl_cli.registry import Fraction, Function, NonNegative, Positive, needs, table
+from pgrl_cli.registry import Fraction, Function, Moderate, NonNegative, needs, table
 from pgrl_cli.training.natural import trpo
 from pgrl_cli.training.parts import Number, column
 
@@ -25,7 +25,7 @@ def adam(
     *,
     adam_beta1: Fraction = 0.9,
     adam_beta2: Fraction = 0.999,
-    adam_epsilon: Positive = 1e-8,
+    adam_epsilon: Moderate = 1e-8,
 ) -> None:
     """Adam (Kingma & Ba, 2015, algorithm 1), the lecture's."""
     if isinstance(learning_rate, Tensor):
@@ -83,7 +83,7 @@ def adamw(
     *,
     adam_beta1: Fraction = 0.9,
     adam_beta2: Fraction = 0.999,
-    adam_epsilon: Positive = 1e-8,
+    adam_epsilon: Moderate = 1e-8,
     weight_decay: NonNegative = 0.01,
 ) -> None:
     """Adam with decoupled weight decay (Loshchilov & Hutter, 2019, algorithm 2).

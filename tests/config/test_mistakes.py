@@ -197,6 +197,20 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
         "seed: 1\nprompts_per_epoch: 4\n",
         ["mine.yaml:2: prompts_per_epoch: came 4; the task has only 3 prompts"],
     ),
+    "numbers beyond what float32 holds": (
+        "policy: transformer\ntemperature: 1e-40\nlayers: 1000000000\nkl_coefficient: 0.1\nkl_target: 1e-46\n"
+        "loss_mode: clipped\nclip_epsilon: 1e300\n",
+        [
+            "mine.yaml:2: temperature: came 1e-40; expected a number from 1e-30",
+            "mine.yaml:3: layers: came 1000000000; expected a whole number from 1, up to 1000",
+            "mine.yaml:5: kl_target: came 1e-46; expected a number from 1e-30 or null",
+            "mine.yaml:7: clip_epsilon: came 1e+300; expected a number from 1e-30 or null; it is too large",
+        ],
+    ),
+    "rounds that would take for ever": (
+        "drop_zero_variance_groups: true\nresampling_rounds: 2000000000\n",
+        ["mine.yaml:2: resampling_rounds: came 2000000000; expected a whole number from 0, up to 1000"],
+    ),
     "heads that do not divide the width": (
         "policy: transformer\nheads: 3\n",
         ["mine.yaml:2: heads: came 3, which does not divide width: 32; 1 does"],

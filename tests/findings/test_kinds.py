@@ -184,3 +184,11 @@ def test_shares_near_none_and_all_are_said_of_neither():
         "> 99.9 %",
         "100 %",
     ]
+
+
+def test_where_groups_without_variance_are_dropped_the_clip_holds_what_it_says():
+    clipping = {"clip_fraction": 0.2, "zero_variance_groups": 0.8}
+    thinned, dropped = (Facts(epochs=100, steps_per_epoch=2, drops=drops) for drops in (False, True))
+    assert "tight_clip" in kinds(looked(thinned, 10, **clipping))
+    assert "tight_clip" not in kinds(looked(dropped, 10, **clipping))
+    assert "tight_clip" in kinds(looked(dropped, 10, **clipping | {"clip_fraction": 0.7}))

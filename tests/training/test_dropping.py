@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from findings.looking import kinds, trained
 from training.lecture import config, records
 
 from pgrl_cli.assembly import assemble
@@ -11,6 +12,7 @@ from pgrl_cli.equations.averages import AVERAGES
 from pgrl_cli.logs import samples
 from pgrl_cli.training.dropping import informative_ones, prompts_of
 from pgrl_cli.training.gradients import gradients_of
+from pgrl_cli.training.measures import OF_KEPT
 from pgrl_cli.training.rollouts import collect
 from pgrl_cli.training.trainer import train
 
@@ -105,6 +107,38 @@ def test_where_no_group_differs_nothing_is_learned_and_nothing_is_wrong(seeds):
         for name, expected in (("kept_groups", 0), ("loss", 0), ("gradient_norm", 0), ("sampled_responses", 6)):
             assert torch.as_tensor(row[name]).eq(expected).all(), name
         assert "nonfinite" not in row
+
+
+@pytest.mark.parametrize("keys", [{"loss_mode": "clipped"}, {"delta_mode": "gae", "old_kl_coefficient": 1.0}], ids=str)
+def test_of_an_epoch_that_learned_from_nothing_there_is_nothing_to_measure_and_its_neighbour_measures_all(keys):
+    words = DROPPING | keys | {"prompts": [[0, 1]], "num_responses": 3, "epochs": 1, "reward_fn": "sort_exact_reward"}
+    stack = config(**words, kl_coefficient=0.1, seeds=[1, 5])
+    (record,), _ = records(stack)
+    assert record.numbers["kept_groups"].tolist() == [0, 1]
+    for row in record.rows(stack):
+        measured = [name for name in OF_KEPT if row.get(name) is not None]
+        assert {"kl", "entropy", "ratio_max", "effective_sample_size"} <= set(measured)
+        for name in measured:
+            assert [math.isnan(value) for value in row[name]] == [True, False], name
+        assert "nonfinite" not in row
+
+
+@pytest.mark.parametrize("reuse", [1, 2])
+def test_a_coefficient_follows_no_rollout_from_which_nothing_was_learned(reuse):
+    words = DROPPING | {"prompts": [[0, 1]], "num_responses": 3, "epochs": 2, "reward_fn": "sort_exact_reward"}
+    one = config(**words, old_kl_coefficient=1.0, old_kl_target=1e9, rollout_reuse=reuse, seeds=[1, 5])
+    run, state = records(one)
+    kept = [record.numbers["kept_groups"].tolist() for record in run]
+    assert kept[0] == [0, 1]
+    halvings = [sum(epoch[place] for epoch in kept[reuse - 1 :]) for place in (0, 1)]
+    assert state.coefficients["old_kl_coefficient"].tolist() == [0.5**times for times in halvings]
+
+
+def test_a_run_that_drops_all_its_groups_is_in_a_deadlock_and_has_neither_settled_nor_gone_far():
+    words = DROPPING | {"prompts": [[0, 1, 2, 3]], "num_responses": 2, "reward_fn": "sort_exact_reward"}
+    found, _, epochs = trained(None, **words, loss_mode="clipped", epochs=20, name="dropped", seed=2)
+    assert all(rows[0]["kept_groups"] == 0 for rows in epochs)
+    assert kinds(found) == ["deadlock"]
 
 
 def test_samples_that_are_written_down_are_those_of_a_runs_own_groups():

@@ -36,6 +36,11 @@ def first_fault(**keys):
     raise AssertionError("no fault")
 
 
+def test_a_policy_that_its_warm_start_has_spoilt_was_so_from_the_start():
+    fault, _ = first_fault(warm_start={"epochs": 3, "learning_rate": 1e38}, learning_rate=1e-3)
+    assert fault.told.startswith("the policy is not finite from the start")
+
+
 @pytest.mark.parametrize(
     ("keys", "told"),
     [

@@ -4,12 +4,14 @@ from itertools import product
 
 import pytest
 import torch
-from training.lecture import config, records
+from training.lecture import assert_same_rows, config, records
+from training.lecture import rows as lines
 
 from pgrl_cli.assembly import assemble
 from pgrl_cli.policies import POLICIES
+from pgrl_cli.policies.transformer import TransformerPolicy
 from pgrl_cli.results import AT_ITS_END
-from pgrl_cli.training import expectations
+from pgrl_cli.training import evaluation, expectations
 from pgrl_cli.training.evaluation import EVALUATED
 from pgrl_cli.training.measures import METRICS, group_measures
 from pgrl_cli.training.trainer import train
@@ -154,3 +156,17 @@ def test_it_is_null_beside_a_reward_of_ones_own_and_where_there_are_too_many_res
 
 def test_a_reader_knows_which_measures_are_null_in_most_lines():
     assert AT_ITS_END == EVALUATED
+
+
+@pytest.mark.parametrize("seeds", [None, 3])
+def test_many_prompts_are_measured_in_pieces_and_come_out_the_same(monkeypatch, seeds):
+    keys = {"task": "copy", "prompt_count": 7, "vocab_size": 2, "policy": "transformer", "width": 4, "epochs": 1}
+    one = config(**keys, held_out_count=5, seeds=seeds, learning_rate=0.05)
+    whole = lines(one)
+    sizes = []
+    respond = TransformerPolicy.respond
+    told = lambda self, prompts, uniforms: sizes.append(len(prompts)) or respond(self, prompts, uniforms)  # noqa: E731
+    monkeypatch.setattr(TransformerPolicy, "respond", told)
+    monkeypatch.setattr(evaluation, "AT_ONCE", 14_500 * (seeds or 1))
+    assert_same_rows(lines(one), whole)
+    assert sizes == [7, 3, 3, 1, 3, 2]

@@ -56,6 +56,20 @@ class Climb:
         return trpo(self.parameters, self.gradient, product, self.trial, **knobs)
 
 
+def test_going_back_ends_where_rounding_leaves_nothing_of_a_step_however_often_it_may_be_halved():
+    climb, tried = Climb(built("table")), []
+
+    def trial():
+        tried.append(climb.parameters.clone())
+        return torch.ones(()), torch.zeros(())
+
+    climb.trial = trial
+    step = climb.step(backtracks=2**31 - 1)
+    assert not step.moved
+    assert 20 < len(tried) < 2000
+    assert torch.equal(climb.parameters, climb.start)
+
+
 def scores(policy):
     """[score parameter]: the slope of every log-prob of every token after every response's beginning; the shape."""
     log_probs = policy.vocab_log_probs(PROMPTS, EVERY)
