@@ -217,7 +217,7 @@ def test_the_best_epoch_of_a_loss_is_the_lowest_only_where_that_is_asked_for() -
     assert "Add --goal maximize or --goal minimize" in said.err
     said = pgrl("compare", "a", "b", "--metric", "loss", "--over", "best_epoch", "--goal", "minimize")
     a, b, what, sentence = said.out.splitlines()
-    assert (a.split()[-1], b.split()[-1]) == ("1.000", "2.000")
+    assert (a.split()[1], b.split()[1]) == ("1.000", "2.000")
     assert what == "loss, best epoch (the lowest), mean over 2 common seeds"
     assert sentence.startswith("B is, at its best, 1.00 higher")
     assert "higher in 100 % of 2 seeds" in sentence

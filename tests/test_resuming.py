@@ -704,6 +704,5 @@ def test_a_run_that_is_killed_at_any_instant_goes_on_to_the_same_bytes(tmp_path,
     assert torture.tortured(kind, kills, tmp_path, seed=1, start=born) > 0  # died before their end
 
 
-@pytest.mark.parametrize("kind", ["sweep", "processes"])
-def test_a_sweep_that_is_killed_goes_on_from_its_checkpoints_to_the_same_bytes(tmp_path, kind):
-    assert torture.tortured(kind, 1, tmp_path, seed=2, start=born) > 0
+def test_a_sweep_that_is_killed_goes_on_from_its_checkpoints_to_the_same_bytes(tmp_path):
+    assert torture.tortured("sweep", 1, tmp_path, seed=2, start=born) > 0
