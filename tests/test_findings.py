@@ -24,9 +24,12 @@ def titles_of(page):
 
 
 def shown(page):
-    """A page's commands: (the variable its folder goes into, the words)."""
+    """A page's commands: (the variable its folder goes into, the words, the variables of the loops around it)."""
     lines = [line for block in re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL) for line in block.splitlines()]
-    return [re.fullmatch(r"(?:(\w+)=\$\()?(pgrl .*?)\)?", line).groups() for line in lines]
+    loops = [re.findall(r"for (\w+) in [^;]*; do ", line) for line in lines]
+    plain = [re.sub(r"for \w+ in [^;]*; do |; done", "", line) for line in lines]
+    each = [re.fullmatch(r"(?:(\w+)=\$\()?(pgrl .*?)\)?", line).groups() for line in plain]
+    return [(*one, names) for one, names in zip(each, loops, strict=True)]
 
 
 def test_the_page_is_written_from_a_small_trial_with_its_pictures(tmp_path):
@@ -61,10 +64,10 @@ def test_the_commands_shown_exist_and_speak_of_folders_that_were_made_above(name
     commands = shown(page_of(name))
     made = set()
     assert len(commands) > 10
-    for variable, line in commands:
-        command, *words = shlex.split(line)[1:]
+    for variable, line, loops in commands:
+        assert set(re.findall(r"\$([A-Z]\w*)", line)) <= made | set(loops)
+        command, *words = shlex.split(re.sub(rf"\$({'|'.join(loops)})\b", "1", line) if loops else line)[1:]
         get_command(app).commands[command].make_context(command, words)  # raises UsageError
-        assert set(re.findall(r"\$([A-Z]\w*)", line)) <= made
         made |= {variable} - {None}
 
 
