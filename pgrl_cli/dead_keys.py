@@ -19,8 +19,10 @@ def asks_for_values(delta_mode: str) -> bool:
     return "values" in needs(ADVANTAGES[delta_mode])
 
 
-ASKING = " and ".join(filter(asks_for_values, ADVANTAGES))
-NO_CRITIC = f"the delta mode asks for no values, so there is no critic; {ASKING} ask for them"
+NO_CRITIC = (
+    "the delta mode asks for no values, so there is no critic; "
+    f"{' and '.join(filter(asks_for_values, ADVANTAGES))} ask for them"
+)
 
 
 def has_rate(optimizer: str) -> bool:

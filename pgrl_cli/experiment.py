@@ -61,7 +61,8 @@ def run(
     """
     config = resolved.config
     refuse_a_missing_gpu(resolved)
-    refuse_what_no_memory_holds(resolved)
+    if told := too_large(bytes_of(config) * len(config.run_seeds)):
+        raise ConfigError([Problem(told, config.name)])
     with stoppable() as stop:
         sources = list(dict.fromkeys(config.sources.values()))
         folder = runs.create(config.name, runs_dir, texts(resolved, command), sources)
@@ -100,13 +101,13 @@ def refuse_a_missing_gpu(resolved: Resolved) -> None:
         raise ConfigError([resolved.places["device"].problem(message)])
 
 
-def refuse_what_no_memory_holds(resolved: Resolved) -> None:
-    """Raise ConfigError where a config would take several times the memory of this machine, its GPUs not counted."""
-    config = resolved.config
-    needed, there = bytes_of(config) * len(config.run_seeds), memory()
-    if needed > HOPELESS * there and not torch.cuda.is_available():
-        told = f"it would take about {needed / 1e9:,.0f} GB of memory, and there are {there / 1e9:,.0f}"
-        raise ConfigError([Problem(f"{told}; {LESS_MEMORY}", config.name)])
+def too_large(needed: int) -> str | None:
+    """Why this machine, its GPUs not counted, holds no run of so many bytes; None where it may."""
+    there = memory()
+    if there is None or needed <= HOPELESS * there or torch.cuda.is_available():
+        return None
+    told = f"it would take about {needed / 1e9:,.0f} GB of memory, and there are {there / 1e9:,.0f}"
+    return f"{told}; {LESS_MEMORY}"
 
 
 def texts(resolved: Resolved, command: Sequence[str]) -> Mapping[str, str]:

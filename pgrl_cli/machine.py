@@ -9,9 +9,9 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def memory() -> int:
-    """Its bytes of memory."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+def memory() -> int | None:
+    """Its bytes of memory; None where unknown, as on Windows."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else None
 
 
 def process_started(pid: int) -> int | None:

@@ -14,7 +14,7 @@ from pgrl_cli.config import Config, ConfigError, Problem
 from pgrl_cli.config.problems import listed, nearest, short
 from pgrl_cli.config.schema import WarmStart, work_of
 from pgrl_cli.config.sweep_spec import Spec, folder_name, told
-from pgrl_cli.experiment import refuse_a_missing_gpu
+from pgrl_cli.experiment import refuse_a_missing_gpu, too_large
 from pgrl_cli.resolution import DROPPED, resolve
 from pgrl_cli.stacks import json_of
 from pgrl_cli.training.evaluation import EVALUATED
@@ -72,6 +72,7 @@ def planned(spec: Spec, processes: int) -> Plan:
     """The cells of a sweep with their stacks; every config is resolved. Raises ConfigError with all problems."""
     pieces, notes = _pieces(spec)
     _refuse_an_unknown_metric(spec, pieces)
+    _refuse_what_no_memory_holds(spec, pieces)
     stacks = list(stacked(pieces, processes)) if spec.launcher == "stacked" else [[piece] for piece in pieces]
     where = {piece.id: (number, place) for number, stack in enumerate(stacks) for place, piece in enumerate(stack)}
     cells = (
@@ -104,6 +105,14 @@ def _refuse_an_unknown_metric(spec: Spec, pieces: Sequence[Piece]) -> None:
         name = spec.metric.name
         message = f"metric: came {short(name)!r}; possible: {listed(known, 40)}.{nearest(name, known)}"
         raise ConfigError([Problem(message, spec.file)])
+
+
+def _refuse_what_no_memory_holds(spec: Spec, pieces: Sequence[Piece]) -> None:
+    if spec.launcher == "ray":  # its machines are others
+        return
+    told = [f"the cell {piece.label}: {why}" for piece in pieces if (why := too_large(piece.bytes))]
+    if told:
+        raise ConfigError([Problem(each, spec.file) for each in told])
 
 
 def stacked(pieces: Sequence[Piece], processes: int) -> Iterator[list[Piece]]:

@@ -1,5 +1,6 @@
 """How much work a run is: multiplications of a step, bytes of memory, and the threads that are worth their start."""
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,13 +19,15 @@ from pgrl_cli.training.updates import OPTIMIZERS
 
 SMALL_WORK = 1e8
 """Multiplications per step below which one thread beats many, and a CPU a GPU: starting the work costs more than it."""
+FEW = 2**16
+"""Numbers of a parameter, below which they are made to be counted."""
 
 
 def bytes_of(config: Config) -> int:
     """About how much memory a run takes while it trains in a stack."""
     task: Task = apply(TASKS[config.task], {}, config.settings)
     with torch.device("meta"):  # shapes alone: parameters that fit nowhere can be counted
-        policy: Policy = apply(POLICIES[config.policy], {"task": task, "normals": torch.zeros}, config.settings)
+        policy: Policy = apply(POLICIES[config.policy], {"task": task, "normals": _zeros}, config.settings)
     parameters = sum(p.numel() for p in policy.parameters()) * (2 if config.critic == "separate" else 1)
     prompts = config.prompts_per_epoch or len(task.prompts)
     positions = prompts * task.response_length
@@ -37,6 +40,11 @@ def bytes_of(config: Config) -> int:
         rewards = len(task.prompts) // len(config.run_seeds)  # once for all seeds
         numbers += task.response_count * (prompts * per_response + rewards)
     return numbers * (4 if config.dtype == "float32" else 8)
+
+
+def _zeros(*shape: int) -> torch.Tensor:
+    """Zeros where they are few, else their shape alone: the first product of shapes costs torch a second of imports."""
+    return torch.zeros(shape, device="cpu" if math.prod(shape) < FEW else "meta")
 
 
 def _tokens(config: Config, task: Task) -> int:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from nursery import Child, finished
 
-from pgrl_cli import growing, notebook, runs, together
+from pgrl_cli import growing, notebook, runs, together, workload
 from pgrl_cli.assembly import assemble
 from pgrl_cli.config import ConfigError, yaml12
 from pgrl_cli.config.layers import layers_from, layers_of
@@ -458,6 +458,13 @@ def test_what_no_memory_could_hold_is_refused_before_a_folder_is_made(tmp_path):
     with pytest.raises(ConfigError, match=r"it would take about [0-9,]+ GB of memory, and there are [0-9]+; fewer"):
         trained(tmp_path / "runs", task="copy", policy="transformer", width=1_000_000)
     assert not (tmp_path / "runs").exists()
+
+
+def test_parameters_that_are_few_are_counted_as_they_are_and_many_by_their_shapes_alone():
+    assert not workload._zeros(10, 10).is_meta  # else every command would wait a second for what torch imports
+    assert workload._zeros(10**6, 10**6).is_meta
+    wide = resolve(layers_from({"width": 10**5})).config
+    assert workload.bytes_of(wide) > 10 * 4 * 10**10
 
 
 @pytest.mark.parametrize("error", [MemoryError("1 GiB"), RuntimeError("DefaultCPUAllocator: can't allocate memory")])

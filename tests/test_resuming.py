@@ -152,8 +152,13 @@ FAMILY = {
 """All that a state may hold beside a policy."""
 
 
+DROPPING = {"drop_zero_variance_groups": True, "rollout_reuse": 3, "num_responses": 3}
+
+
 @pytest.mark.parametrize(
-    "keys", [FAMILY, {"delta_mode": "old_policy_baseline", "seeds": 2}], ids=["critic", "previous"]
+    "keys",
+    [FAMILY, {"delta_mode": "old_policy_baseline", "seeds": 2}, DROPPING | {"prompts": [[0, 1], [1, 0]], "seeds": 4}],
+    ids=["critic", "previous", "groups"],
 )
 def test_what_a_state_holds_beside_its_policy_survives_a_stop_and_becoming_longer(tmp_path, keys, untouched):
     whole = untouched(**keys)

@@ -14,7 +14,7 @@ from nursery import Child
 from processes import naming, wait_until
 from typer.testing import CliRunner
 
-from pgrl_cli import runs
+from pgrl_cli import experiment, runs
 from pgrl_cli import sweep as sweeps
 from pgrl_cli.cells import Sweep
 from pgrl_cli.cli import app
@@ -511,6 +511,19 @@ def test_a_metric_that_no_run_measures_is_refused_before_the_first_cell_starts()
     assert "metric: came 'mean_rewards'; possible: loss, mean_reward," in said.stderr
     assert "Did you mean 'mean_reward'?" in said.stderr
     assert not Path("runs").exists()
+
+
+def test_cells_that_no_memory_could_hold_are_refused_before_the_first_one_starts(monkeypatch):
+    Path("grid.yaml").write_text(GRID)
+    monkeypatch.setattr(experiment, "memory", lambda: 5)
+    said = pgrl("--config", "grid.yaml")
+    assert said.exit_code == 2
+    assert said.stderr.count("it would take about 0 GB of memory, and there are 0; fewer prompts_per_epoch") == 4
+    assert "grid.yaml: the cell delta_mode=rewards,loss_mode=naive: it" in said.stderr
+    assert not Path("runs").exists()
+    assert len(planned(read_sweep("grid.yaml", ["launcher=ray"]), 1).cells) == 4  # on machines that are others
+    monkeypatch.setattr(experiment, "memory", lambda: None)
+    assert len(planned(read_sweep("grid.yaml"), 1).cells) == 4
 
 
 def test_a_knob_that_is_dropped_in_some_cells_is_told_with_what_these_have_in_common():

@@ -90,10 +90,10 @@ def _likely_fix(annotation: Any, value: Any) -> str:
         return _likely_fix_of_text(annotation, value)
     if isinstance(value, float) and not math.isfinite(value):
         return "; it must be finite"
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= HUGE:
-        return "; it is too large"
     if isinstance(value, float) and value.is_integer() and _fits(annotation, int(value)):
         return f"; write {int(value)}"
+    if isinstance(value, int | float) and value >= HUGE and _fits(annotation, 2):
+        return "; it is too large"
     return ""
 
 

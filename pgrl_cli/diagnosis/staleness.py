@@ -22,8 +22,6 @@ from pgrl_cli.training.updates import clipped_by_norm
 
 MOST_ROLLOUTS = 256
 FEWEST_ROLLOUTS = 16
-
-
 Watch = Callable[[str], None]
 """Sees what is being worked out."""
 

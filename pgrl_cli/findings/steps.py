@@ -72,15 +72,15 @@ def strong_kl(window: Window) -> Look:
 
 
 def stale_samples(window: Window) -> Look:
-    """In three of ten epochs the effective sample size at the last step is under a tenth of the tokens.
+    """In three of ten epochs that learn from something, the effective sample size ends under a tenth of the tokens.
 
     (sum w)^2 / (n sum w^2) of the ratios w = pi/pi_old (Kong, 1992): the later steps rest on few of the samples. In an
     epoch or two of ten it also happens in runs that learn well, such as while a policy settles.
     """
     sizes = window.columns["effective_sample_size"]
-    often = (sizes < FEW).mean(axis=0)
-    figures = {"epochs_share": np.where(np.isnan(sizes).any(axis=0), np.nan, often)}
-    figures |= {"effective_sample_size": sizes.min(axis=0), "largest_ratio": window.largest_ratio}
+    often = (sizes < FEW).sum(axis=0) / np.isfinite(sizes).sum(axis=0)
+    figures = {"epochs_share": often, "effective_sample_size": np.fmin.reduce(sizes)}
+    figures |= {"largest_ratio": window.largest_ratio}
     return Look(often >= OFTEN, figures)
 
 
@@ -136,7 +136,7 @@ KINDS = (
         means="after a few steps hardly a token is pushed on, but for those that have moved the wrong way: an epoch's "
         "later steps do little",
         helps=("a larger clip_epsilon", "fewer steps_per_epoch", "a smaller learning_rate"),
-        absent="the loss does not clip",
+        absent="the loss does not clip, or all groups of an epoch were dropped",
     ),
     Kind(
         "strong_kl",
@@ -150,7 +150,7 @@ KINDS = (
             "a reference that follows sooner (a smaller reference_period, but not 0)",
             "a kl_average that weighs a token like average does",
         ),
-        absent="it takes a kl_coefficient above 0, and two responses or more to a prompt",
+        absent="it takes a kl_coefficient above 0, two responses or more to a prompt, and groups in every epoch",
     ),
     Kind(
         "stale_samples",

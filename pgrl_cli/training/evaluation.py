@@ -26,8 +26,6 @@ EVALUATED = (
 """Measures of the policy that an epoch leaves: null but in the last line of an epoch in which they were measured."""
 NOT_OF_OWN_REWARDS = ("expected_zero_variance_groups",)
 """Measures that ask what every response there is earns: null where a reward is the user's own."""
-
-
 AT_ONCE = 2**27
 """Numbers that answers to prompts may take at a time: half a gigabyte of float32."""
 

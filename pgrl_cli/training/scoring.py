@@ -86,15 +86,16 @@ def step_ends(share: Share, paid: Mapping[str, Tensor], rollout: Rollout) -> Ten
     """Which tokens [... prompt response token] end a step of a response: where a process reward says so.
 
     Every token does where none is paid. A response's last token ends one also where anything else is paid: an outcome
-    or a shift, which fall due there, or a KL penalty, which falls due up to there.
+    or a shift, which fall due there, or a KL penalty, which falls due up to there. What weighs nothing is not paid.
     """
     responses, mask = rollout["responses"], rollout.get("mask")
     inside = torch.ones_like(responses, dtype=torch.bool) if mask is None else mask
-    steps = [~points.isnan() for points in paid.values() if is_process_reward(points, responses)]
+    weighed = [paid[name] for name, (_, weight) in share.rewards.items() if weight != 0]
+    steps = [~points.isnan() for points in weighed if is_process_reward(points, responses)]
     if not steps:
         return inside
     shift, pull = (column(share.knobs[name], axes=3) for name in ("reward_shift", "kl_coefficient"))
-    more = torch.as_tensor(shift != 0) | (len(steps) < len(paid)) | ((pull != 0) & ("token_kl" in rollout))
+    more = torch.as_tensor(shift != 0) | (len(steps) < len(weighed)) | ((pull != 0) & ("token_kl" in rollout))
     return inside & (torch.stack(steps).any(dim=0) | (last_tokens(responses, mask) & more))
 
 

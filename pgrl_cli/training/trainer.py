@@ -200,4 +200,5 @@ def _remember(
         look_back(parts, state, rollout)
     if before is not None:
         state.previous = before
-    state.rollout = rollout if goes_on else None
+    # laid out as a checkpoint would give it back: sums over another layout round otherwise
+    state.rollout = {name: each.contiguous() for name, each in rollout.items()} if goes_on else None

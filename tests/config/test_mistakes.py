@@ -143,6 +143,14 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
         ["mine.yaml:1: kl_coefficient: came nan; expected a number from 0; it must be finite"],
     ),
     "a negative seed": ("seed: -1\n", ["mine.yaml:1: seed: came -1; expected a whole number from 0"]),
+    "whole numbers that came otherwise": (
+        "seed: 1e10\nnum_responses: 1e300\nname: 1000000000000\n",
+        [
+            "mine.yaml:1: seed: came 10000000000.0; expected a whole number from 0; write 10000000000",
+            "mine.yaml:2: num_responses: came 1e+300; expected a whole number from 1; it is too large",
+            "mine.yaml:3: name: came 1000000000000; expected text",
+        ],
+    ),
     "a seed too large": ("seed: 9223372036854775808\n", ["mine.yaml:1: seed: came 9223372036854775808; expected a"]),
     "a momentum of one": (
         "optimizer: sgd\nmomentum: 1\n",

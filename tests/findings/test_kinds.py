@@ -186,6 +186,18 @@ def test_shares_near_none_and_all_are_said_of_neither():
     ]
 
 
+@pytest.mark.parametrize("seeds", [None, 2])
+def test_the_samples_of_epochs_that_learned_from_nothing_are_neither_stale_nor_fresh(seeds):
+    facts = Facts(epochs=100, steps_per_epoch=2, seeds=seeds)
+    sizes = [0.05, 0.02, *[float("nan")] * 2, *[0.9] * 6]
+    assert kinds(looked(facts, 10, effective_sample_size=sizes)) == []
+    (finding,) = looked(facts, 10, effective_sample_size=[0.05, *sizes[:-1]]).all()
+    assert (
+        "in 38 % of the epochs the effective sample size fell under 10 % of the tokens; the least was 2 %"
+        in finding.seen
+    )
+
+
 def test_where_groups_without_variance_are_dropped_the_clip_holds_what_it_says():
     clipping = {"clip_fraction": 0.2, "zero_variance_groups": 0.8}
     thinned, dropped = (Facts(epochs=100, steps_per_epoch=2, drops=drops) for drops in (False, True))

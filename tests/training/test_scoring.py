@@ -216,6 +216,19 @@ def test_rewards_of_steps_are_normalised_over_the_steps_that_there_are(tmp_path,
         reward.close()
 
 
+def test_what_weighs_nothing_ends_no_step(tmp_path):
+    (tmp_path / "mine.py").write_text(STEPS)
+    points, whole = (f"{tmp_path / 'mine.py'}:{name}" for name in ("points", "whole"))
+    words = MOVED | {"delta_mode": "process_rewards", "num_responses": 3}
+    found = []
+    for rewards in ({points: 1.0}, {points: 1.0, whole: 0.0}, {points: 1.0, whole: 1e-9}):
+        parts, _, rollout = rollout_after(config(**words, reward_fn=rewards))
+        found.append(rollout["advantages"])
+        parts.close()
+    assert torch.equal(found[0], found[1])
+    assert not torch.allclose(found[0], found[2])
+
+
 def test_a_group_without_any_step_learns_nothing():
     advantages = process_rewards(torch.ones(2, 3, 4), torch.zeros(2, 3, 4, dtype=torch.bool))
     assert advantages.tolist() == torch.zeros(2, 3, 4).tolist()
