@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from page import Findings, arrays, cells, mean_of
+from truths.asking import middle
 from truths.pictures import grid
 
 from pgrl_cli.folders import config_of
@@ -162,6 +163,7 @@ def comparison(page: Findings) -> None:
     page.table(header, [_row(run) for run in runs])
     for run in missing:
         page.say(f"{TITLES[run.name]} ends at {mean_of(100 * run.right, 1)} %. {REASONS.get(run.name, '')}".rstrip())
+    page.say(penalty_told(next(run for run in runs if run.name == "ppo_penalty")))
     _rates(page)
     page.say(
         "What each is made of is its file: a delta mode, a loss, an average, and what it needs besides. ReMax's greedy responses, one to each "
@@ -184,6 +186,21 @@ REASONS = {
     ),
 }
 """Readings, why an algorithm may not come there."""
+
+
+def penalty_told(run: Trained) -> str:
+    """What PPO's penalty does where its curve falls farthest."""
+    responses, right = (each.mean(axis=1) for each in run.evaluated)
+    falls = np.triu(right[:, None] - right[None, :])
+    high, low = np.unravel_index(falls.argmax(), falls.shape)
+    coefficients = run.data["old_kl_coefficient"][run.ends][run.looked_at][low]
+    return (
+        f"Under PPO's penalty {_percent(right[high])} of the held-out prompts are right after {responses[high]:,.0f} responses, and "
+        f"{_percent(right[low])} after {responses[low]:,.0f}. The coefficient, {run.config['old_kl_coefficient']:g} at first, is then at {middle(coefficients, 1)} "
+        "(the median over seeds, the least and the largest). *A reading.* Where one rollout's steps go too far it is doubled, and again after the next. Adam's steps are as long whatever "
+        "the loss weighs, so steps that are nearly all penalty still move the policy, only not towards reward; and it "
+        "takes as many rollouts to halve the coefficient as it took to double it."
+    )
 
 
 def _rates(page: Findings) -> None:
@@ -288,12 +305,12 @@ def _draw(page: Findings, runs: Sequence[Trained]) -> None:
     curves = [_curve(run) for run in runs]
     flat = [panel for row in panels for panel in row]
     for index, (panel, run) in enumerate(zip(flat, runs, strict=False)):
-        for x, middle, _, _ in curves:
-            panel.plot(x, middle, color=FAINT, linewidth=0.7)
-        x, middle, low, high = curves[index]
+        for x, average, _, _ in curves:
+            panel.plot(x, average, color=FAINT, linewidth=0.7)
+        x, average, low, high = curves[index]
         panel.axhline(GOAL, color=QUIET, linewidth=0.8, linestyle=(0, (4, 2)))
         panel.fill_between(x, low, high, color=ACCENT, alpha=0.3, linewidth=0)
-        panel.plot(x, middle, color=INK, linewidth=1.5)
+        panel.plot(x, average, color=INK, linewidth=1.5)
         panel.set_ylim(0, 1.02)
         panel.text(0.97, 0.1, TITLES[run.name], transform=panel.transAxes, fontsize=SMALL, color=INK, ha="right")
         panel.set_yticks([0, 0.5, 1])
