@@ -57,6 +57,8 @@ GOAL, NEAR = 0.95, 0.9
 """Of the held-out prompts, right: what is asked of an algorithm, and what tells how fast it is."""
 LATE = 0.05
 """The share of the responses, the last, that the table's rewards are those of."""
+FALL = 0.05
+"""Of the held-out prompts, so many fewer right than before, a curve is told to fall."""
 COLUMNS = 3
 
 
@@ -163,7 +165,7 @@ def comparison(page: Findings) -> None:
     page.table(header, [_row(run) for run in runs])
     for run in missing:
         page.say(f"{TITLES[run.name]} ends at {mean_of(100 * run.right, 1)} %. {REASONS.get(run.name, '')}".rstrip())
-    page.say(penalty_told(next(run for run in runs if run.name == "ppo_penalty")))
+    page.say(*penalty_told(next(run for run in runs if run.name == "ppo_penalty")))
     _rates(page)
     page.say(
         "What each is made of is its file: a delta mode, a loss, an average, and what it needs besides. ReMax's greedy responses, one to each "
@@ -188,18 +190,22 @@ REASONS = {
 """Readings, why an algorithm may not come there."""
 
 
-def penalty_told(run: Trained) -> str:
-    """What PPO's penalty does where its curve falls farthest."""
+def penalty_told(run: Trained) -> list[str]:
+    """What PPO's penalty does where its curve falls farthest, if it falls."""
     responses, right = (each.mean(axis=1) for each in run.evaluated)
     falls = np.triu(right[:, None] - right[None, :])
     high, low = np.unravel_index(falls.argmax(), falls.shape)
     coefficients = run.data["old_kl_coefficient"][run.ends][run.looked_at][low]
     return (
-        f"Under PPO's penalty {_percent(right[high])} of the held-out prompts are right after {responses[high]:,.0f} responses, and "
-        f"{_percent(right[low])} after {responses[low]:,.0f}. The coefficient, {run.config['old_kl_coefficient']:g} at first, is then at {middle(coefficients, 1)} "
-        "(the median over seeds, the least and the largest). *A reading.* Where one rollout's steps go too far it is doubled, and again after the next. Adam's steps are as long whatever "
-        "the loss weighs, so steps that are nearly all penalty still move the policy, only not towards reward; and it "
-        "takes as many rollouts to halve the coefficient as it took to double it."
+        []
+        if falls.max() < FALL
+        else [
+            f"Under PPO's penalty {_percent(right[high])} of the held-out prompts are right after {responses[high]:,.0f} responses, and "
+            f"{_percent(right[low])} after {responses[low]:,.0f}. The coefficient, {run.config['old_kl_coefficient']:g} at first, is then at {middle(coefficients, 1)} "
+            "(the median over seeds, the least and the largest). *A reading.* Where one rollout's steps go too far it is doubled, and again after the next. Adam's steps are as long whatever "
+            "the loss weighs, so steps that are nearly all penalty still move the policy, only not towards reward; and it "
+            "takes as many rollouts to halve the coefficient as it took to double it."
+        ]
     )
 
 
