@@ -152,7 +152,8 @@ def comparison(page: Findings) -> None:
         f"{_percent(start.max())} over the seeds). The task is to sort five numbers below six; the reward is half a point for the whole answer and a tenth for "
         f"each position. An epoch samples eight responses to each of {_prompts(runs)}. *Until 90 %* is the median over seeds of the responses "
         "sampled until the policy was right on 90 % of the held-out prompts, as it was measured every `eval_period` epochs; *KL per epoch* how far the steps of those epochs, on average, have moved the "
-        "policy, in nats per token of the rollout; seconds are those of all seeds together, as one stack on one thread.",
+        "policy, in nats per token of the rollout; seconds are those of all seeds together, as one stack on one thread. The reward is that of sampled responses, exact match that of the likeliest. "
+        "The curves begin at the first measurement. *A reading.* Several lie below the warm start there: Adam's first steps are of full size whatever their gradients' noise.",
     )
     header = [
         "algorithm",
@@ -222,6 +223,9 @@ def _rates(page: Findings) -> None:
     page.table(
         ["learning rate", *(f"{rate:g}" for rate in rates)],
         [[name, *(found[mode, rate] for rate in rates)] for mode, name in BASELINES.items()],
+    )
+    page.say(
+        "The middle column's runs are those of the two files, but in a stack of six cells, where float32 rounds otherwise."
     )
 
 

@@ -72,7 +72,7 @@ def credit_assignment(page: Findings) -> None:
         "a large group's mean comes to. *Process* is `digits`, the same sum for every response, paid place by place, and *to go* what is still to come. GAE has "
         "the outcome, paid at the last token. Its critic has learned (`monte_carlo`) from the fixed policy in as many epochs as the config has; *true values* are sums over all "
         f"responses. *Off*: the length of the expected gradient's difference from the true one, by the true one's. Each figure is the median over {page.seeds} seeds, and "
-        "in brackets the least and the largest; *off* over all ages, too.",
+        "in brackets the least and the largest; *off* over all ages, too. Seeds differ more than kinds of credit do, so a column's medians are of different seeds; below, noise is compared seed by seed.",
         f"Without a trained critic, or with one and λ = 1, no expected gradient is off by more than {below(unbiased)} of the true one. With "
         f"λ < 1 what the critic has wrong bends it; the critics explain {_share(by_critics)} of the variance of what is to come, where true values explain {_share(by_truth)}. Noise by that of the raw outcome, over all "
         f"ages and seeds: rewards to go {_by_raw(variance, TO_GO)}, the centered outcome {_by_raw(variance, CENTERED)}, GAE with a critic and λ 0.95 "

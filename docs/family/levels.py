@@ -30,7 +30,7 @@ def levels(page: Findings) -> None:
     bent = [of_tokens[term] for term in TERMS if term != ("k1", "reward")]
     straight = [each for term, each in of_sequences.items() if each is not None]
     page.section(
-        "4. Where tokens depend on each other, a KL term of tokens is bent, and one of whole responses is not",
+        "4. Where tokens depend on each other, a KL term of tokens in the loss is bent, and one of whole responses is not",
         holds=all(np.median(each) < 1 - BENT for each in bent) and all((each > 1 - CLOSE).all() for each in straight),
     )
     page.table(
