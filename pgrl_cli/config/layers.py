@@ -111,10 +111,6 @@ def _add_file(gathered: Layers, path: Path, shown: str, above: list[Path]) -> No
     """Add a file's layer above those of what it builds on; `above` are the files that build on it."""
     written, problems = read_file(path, shown)
     gathered.problems += problems
-    if not above and "parameters" in written:
-        told = f"it is a sweep, since it has `parameters`: pgrl sweep --config {shown}"
-        gathered.problems.append(Problem(told, shown, written.lines["parameters"]))
-        return
     _add_map(gathered, written, path.parent, shown, [*above, path.resolve()])
 
 

@@ -46,7 +46,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
     near = [other for other in islice(known, MOST_COMPARED) if len(other) <= 2 * LONGEST_WORD]
     close = get_close_matches(word, near, n=1, cutoff=0.61)
     close += [each for each in get_close_matches(word, near, n=1, cutoff=0.6) if word.startswith(each)]
-    close += get_close_matches(word.lower(), near, n=1, cutoff=0.8)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from pgrl_cli.config import Config, ConfigError
 from pgrl_cli.config.layers import DEEPEST_BASE, layers_from, layers_of
-from pgrl_cli.config.problems import nearest
 from pgrl_cli.config.shipped import shipped_folder
 from pgrl_cli.resolution import Resolved, resolve
 
@@ -317,14 +316,3 @@ def test_a_file_that_is_no_map_is_told_what_a_config_is(problems: Problems, cont
 
 def test_an_empty_map_is_the_default_experiment(resolved: Resolve) -> None:
     assert resolved("{}\n").config.epochs == Config.model_fields["epochs"].default
-
-
-def test_a_sweep_that_is_given_as_a_config_is_told_how_to_start_it(tmp_path: Path) -> None:
-    file = tmp_path / "grid.yaml"
-    file.write_text("base: lecture/centered_clipped\nparameters:\n  delta_mode: [rewards]\n")
-    (problem,) = layers_of(str(file)).problems
-    assert str(problem) == f"{file}:2: it is a sweep, since it has `parameters`: pgrl sweep --config {file}"
-
-
-def test_a_word_in_capitals_is_known_in_small_letters() -> None:
-    assert nearest("GAE", ["rewards", "gae"]) == " Did you mean 'gae'?"
