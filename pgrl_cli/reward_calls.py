@@ -56,13 +56,14 @@ def answer(points: Points, path: Path, prompt: list[int], response: list[int]) -
         answered = points(list(prompt), list(response))
         listed = list(answered) if isinstance(answered, list | tuple) else None
         numbers, told = [_number(each) for each in ([answered] if listed is None else listed)], brief(answered)
-        gaps = [place for place, each in enumerate(listed or []) if each is None]
         wrap = hasattr(answered, "__float__") or isinstance(answered, str)
     except BaseException as error:
         line = _line_in(path, error)
         raise RewardError(f"{path}:{line}: the reward failed {case}: {_told(error)}") from error
     kind = type(answered).__name__ if listed is None else None
-    judged = [0.0 if place in gaps else number for place, number in enumerate(numbers)]
+    judged = numbers  # in a list None is no fault
+    if listed is not None:
+        judged = [0.0 if each is None else number for each, number in zip(listed, numbers, strict=True)]
     if wrong := _wrong_with(judged, kind, " (wrap it in float())" if wrap else "", len(response), case):
         line = getattr(getattr(points, "__code__", None), "co_firstlineno", 1)
         raise RewardError(f"{path}:{line}: the reward returned {told}{wrong}")
